@@ -22,10 +22,10 @@ pub(super) struct Broker {
     pub(super) address: String,
     /// User and password, where a log-in is needed.
     pub(super) user: Option<(&'static str, &'static str)>,
-    kind: Kind,
+    kind: BrokerKind,
 }
 
-enum Kind {
+enum BrokerKind {
     Ferrybus {
         binary: PathBuf,
         /// Text of its configuration file, if it has one.
@@ -66,13 +66,13 @@ impl Broker {
             port: ports::free()?,
             address: "bench-{}".to_owned(),
             user: None,
-            kind: Kind::Ferrybus { binary, configuration: None },
+            kind: BrokerKind::Ferrybus { binary, configuration: None },
         })
     }
 
     /// Ferrybus with a configuration file.
     pub(super) fn configured(binary: PathBuf, configuration: String) -> Fallible<Self> {
-        let kind = Kind::Ferrybus { binary, configuration: Some(configuration) };
+        let kind = BrokerKind::Ferrybus { binary, configuration: Some(configuration) };
         Ok(Self { kind, ..Self::ferrybus(PathBuf::new())? })
     }
 
@@ -87,7 +87,7 @@ impl Broker {
             // The queues are declared beforehand: those that its plugin declares itself do not outlive a restart.
             address: "/amq/queue/bench-{}".to_owned(),
             user: Some(("guest", "guest")),
-            kind: Kind::RabbitMq { names_port: ports::free()?, nodes_port: ports::free()? },
+            kind: BrokerKind::RabbitMq { names_port: ports::free()?, nodes_port: ports::free()? },
         }))
     }
 
@@ -102,7 +102,7 @@ impl Broker {
                 port: port.trim().parse().ok()?,
                 address: address.trim().to_owned(),
                 user: None,
-                kind: Kind::Peer { start: start.to_owned() },
+                kind: BrokerKind::Peer { start: start.to_owned() },
             })
         };
         read().ok_or_else(|| format!("`{text}` is not `NAME=START COMMAND,PORT,ADDRESS`").into())
@@ -111,16 +111,16 @@ impl Broker {
     /// Settings that a reader needs to repeat the run.
     pub(super) fn settings(&self) -> String {
         match &self.kind {
-            Kind::Ferrybus { .. } => {
+            BrokerKind::Ferrybus { .. } => {
                 "Ferrybus: defaults, `--durability none` in memory, `fsync` durable".to_owned()
             }
-            Kind::RabbitMq { .. } => {
+            BrokerKind::RabbitMq { .. } => {
                 let version =
                     Command::new("dpkg-query").args(["-W", "-f=${Version}", "rabbitmq-server"]).output();
                 let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
                 format!("RabbitMQ {} with its AMQP 1.0 plugin, classic queues", version.unwrap_or_default())
             }
-            Kind::Peer { start } => format!("{}: `{start}`", self.name),
+            BrokerKind::Peer { start } => format!("{}: `{start}`", self.name),
         }
     }
 
@@ -137,7 +137,7 @@ impl Broker {
         let start = Instant::now();
         let child = command.spawn().map_err(|error| format!("{}: {error}", self.name))?;
         let names_port =
-            if let Kind::RabbitMq { names_port, .. } = self.kind { Some(names_port) } else { None };
+            if let BrokerKind::RabbitMq { names_port, .. } = self.kind { Some(names_port) } else { None };
         let pid = child.id();
         let mut running = Running { child, pid, port: self.port, names_port, started_in: Duration::ZERO };
         while !ports::answers(self.port) {
@@ -146,7 +146,7 @@ impl Broker {
                     format!("{}: no answer on port {} in {START_LIMIT:?}", self.name, self.port).into()
                 );
             }
-            if matches!(self.kind, Kind::Ferrybus { .. })
+            if matches!(self.kind, BrokerKind::Ferrybus { .. })
                 && let Some(status) = running.child.try_wait()?
             {
                 let said = std::fs::read_to_string(folder.join("broker.log")).unwrap_or_default();
@@ -165,7 +165,7 @@ impl Broker {
 
     fn command(&self, folder: &Path, durable: bool) -> Fallible<Command> {
         let command = match &self.kind {
-            Kind::Ferrybus { binary, configuration } => {
+            BrokerKind::Ferrybus { binary, configuration } => {
                 let mut command = Command::new(binary);
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{}", self.port));
                 command.arg("--data-dir").arg(folder.join("data")).arg("--auto-create");
@@ -178,10 +178,10 @@ impl Broker {
                 }
                 command
             }
-            Kind::RabbitMq { names_port, nodes_port } => {
+            BrokerKind::RabbitMq { names_port, nodes_port } => {
                 self.rabbitmq_command(folder, *names_port, *nodes_port)?
             }
-            Kind::Peer { start } => {
+            BrokerKind::Peer { start } => {
                 let mut command = Command::new("sh");
                 command.args(["-c", start]).env("BENCH_FOLDER", folder);
                 command

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use disk::{Place, Writes};
+use disk::{WritePosition, Writes};
 
 use crate::Fallible;
 use crate::relay::{self, Floor};
@@ -51,11 +51,12 @@ impl Limits {
     /// Measures on the disk of `folder`.
     pub(crate) fn measure(folder: &Path) -> Fallible<Self> {
         println!("measuring the machine");
-        let large = LARGE.into_iter().map(|size| Writes::measure(folder, size, Place::Preallocated, SPELL));
+        let large =
+            LARGE.into_iter().map(|size| Writes::measure(folder, size, WritePosition::Preallocated, SPELL));
         let large = large.collect::<Fallible<Vec<_>>>()?;
         Ok(Self {
-            append_syncs: Writes::measure(folder, APPENDED, Place::End, SPELL)?.rate(),
-            sync_us: Writes::measure(folder, SMALL, Place::Preallocated, SPELL)?.median_us(),
+            append_syncs: Writes::measure(folder, APPENDED, WritePosition::End, SPELL)?.rate(),
+            sync_us: Writes::measure(folder, SMALL, WritePosition::Preallocated, SPELL)?.median_us(),
             disk_bytes: large.iter().map(Writes::bytes).fold(0.0, f64::max),
             tcp_bytes: tcp::measure(SPELL)?,
             relay: relay::measure(PACE, PACED, None)?,

@@ -79,7 +79,7 @@ const STORES: [Store; 3] = [
 ];
 
 /// Measurements beside one of them.
-pub(super) struct Listed {
+pub(super) struct ListingResult {
     what: String,
     /// Of all spells; or why there are none.
     spells: Result<Spells, String>,
@@ -120,7 +120,7 @@ impl Spells {
     }
 }
 
-impl Listed {
+impl ListingResult {
     pub(super) fn is_broken(&self) -> bool {
         self.spells.is_err()
     }
@@ -154,7 +154,7 @@ fn median(all: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Each store with everybody who may be beside the sender, [`SPELLS`] times for each of `reps`.
-pub(super) fn run(binary: &Path, folder: &Path, reps: usize) -> Vec<Listed> {
+pub(super) fn run(binary: &Path, folder: &Path, reps: usize) -> Vec<ListingResult> {
     let mut all = Vec::new();
     for store in &STORES {
         println!("{NAME}, {} …", store.word);
@@ -164,7 +164,7 @@ pub(super) fn run(binary: &Path, folder: &Path, reps: usize) -> Vec<Listed> {
                 Ok(all) => Ok(all.get_mut(index).map(std::mem::take).unwrap_or_default()),
                 Err(error) => Err(error.clone()),
             };
-            let listed = Listed { what: format!("{}: {}", store.word, beside.what), spells };
+            let listed = ListingResult { what: format!("{}: {}", store.word, beside.what), spells };
             println!("  {}", listed.row().join(" | "));
             all.push(listed);
         }
@@ -240,8 +240,8 @@ fn configuration() -> String {
 }
 
 /// The rows of the report.
-pub(super) fn report(listed: &[Listed], reps: usize) -> String {
-    let rows: Vec<Vec<String>> = listed.iter().map(Listed::row).collect();
+pub(super) fn report(listed: &[ListingResult], reps: usize) -> String {
+    let rows: Vec<Vec<String>> = listed.iter().map(ListingResult::row).collect();
     let header = [
         "beside the sender",
         "p50 µs alone, beside",

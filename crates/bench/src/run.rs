@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::broker::Broker;
 use crate::growth::{self, FAMILIES, Family, Grown};
 use crate::limits::Limits;
-use crate::listing::{self, Listed};
+use crate::listing::{self, ListingResult};
 use crate::measure::{Bench, Measured};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::sdk_latency::{self, Latencies};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Run) -> Fallible<bool> {
     }
     if wanted(listing::NAME) {
         let listed = listing::run(&ferrybus(args)?, &folder.join(listing::NAME), args.reps);
-        is_broken |= listed.iter().any(Listed::is_broken);
+        is_broken |= listed.iter().any(ListingResult::is_broken);
         parts.push(listing::report(&listed, args.reps));
     }
     if wanted(creating::NAME) {

@@ -15,7 +15,7 @@ use super::broker::Broker;
 use crate::Fallible;
 use crate::table;
 use connection::Connection;
-use times::{Step, Times};
+use times::{StepTimes, Times};
 
 /// Name for `--scenario`.
 pub(super) const NAME: &str = "sdk-latency";
@@ -44,7 +44,7 @@ pub(super) struct Latencies {
 /// One client's steps, or why there are none.
 struct Timed {
     client: String,
-    steps: Result<Vec<Step>, String>,
+    steps: Result<Vec<StepTimes>, String>,
 }
 
 impl Latencies {
@@ -91,7 +91,7 @@ impl Latencies {
     }
 
     /// Goal of a step, and whether the step misses it.
-    fn goal(&self, client: &str, step: &Step) -> String {
+    fn goal(&self, client: &str, step: &StepTimes) -> String {
         let said = |limit: f64, text: String| {
             if step.times.p50_ms > limit { format!("{text}: missed") } else { text }
         };

@@ -23,10 +23,10 @@ use tokio::{
 use crate::{
     audit::Audit,
     clock::Clock,
-    connections::Listed,
+    connections::ConnectionListing,
     deadline_timer::DeadlineTimer,
     effect_queue::{ControlMessage, EffectQueue, Report},
-    executor::{Executor, Item},
+    executor::{Executor, ExecutorItem},
     fault_subscription::FaultSubscription,
     metrics::ConnectionGauge,
     otlp::Spans,
@@ -104,7 +104,7 @@ pub(crate) struct Driver<S> {
     /// Something was handed over whose outcome the peer will be told, and nothing was heard of the node since.
     awaits_outcome: bool,
     /// Its line in the list of connections.
-    listed: Option<Listed>,
+    listed: Option<ConnectionListing>,
     /// Observers of the connection.
     watchers: Option<Watchers>,
     /// The reason of an end that AMQP does not know.
@@ -136,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         patience: Option<Duration>,
     ) -> Self {
         let effect_queue = executor.effect_queue();
-        executor.push(Item::Register(client, Arc::clone(&effect_queue)));
+        executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
         let stop: Pin<Box<dyn Future<Output = Shutdown> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
         let (outgoing, deadline_timer) = (Outgoing::default(), DeadlineTimer::new());
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 
     /// Stays in the list of connections to its end.
-    pub(crate) fn with_listing(mut self, listed: Listed) -> Self {
+    pub(crate) fn with_listing(mut self, listed: ConnectionListing) -> Self {
         self.listed = Some(listed);
         self
     }
@@ -424,7 +424,7 @@ impl<S> Driver<S> {
         }
         let last = self.gateway.disconnected();
         submit(&self.effect_queue, &self.executor, self.client, last);
-        self.executor.push(Item::Forget(self.client));
+        self.executor.push(ExecutorItem::Forget(self.client));
         self.listed = None;
     }
 }

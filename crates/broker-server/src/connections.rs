@@ -48,9 +48,9 @@ impl Connections {
     }
 
     /// Enters a connection, for as long as what is returned lives.
-    pub(crate) fn enter(self: &Arc<Self>, client: ClientId, entry: Entry) -> Listed {
+    pub(crate) fn enter(self: &Arc<Self>, client: ClientId, entry: Entry) -> ConnectionListing {
         self.lock().insert(client.0, Arc::new(entry));
-        Listed { connections: Arc::clone(self), client }
+        ConnectionListing { connections: Arc::clone(self), client }
     }
 
     /// All there are, in the order in which they began.
@@ -66,12 +66,12 @@ impl Connections {
 
 /// A line in the list; struck out when dropped.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ConnectionListing {
     connections: Arc<Connections>,
     client: ClientId,
 }
 
-impl Drop for Listed {
+impl Drop for ConnectionListing {
     fn drop(&mut self) {
         self.connections.lock().remove(&self.client.0);
     }

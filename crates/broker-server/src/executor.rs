@@ -37,7 +37,7 @@ use crate::{
 
 /// One thing for the node to do.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub(crate) enum ExecutorItem {
     /// A connection begins; its effects go to this effect queue.
     Register(ClientId, Arc<EffectQueue>),
     /// Commands of a connection, and what they weigh in its in-flight account (bytes).
@@ -69,7 +69,7 @@ enum RunState {
 
 #[derive(Debug, Default)]
 struct ExecutorState {
-    items: Vec<Item>,
+    items: Vec<ExecutorItem>,
     /// Since when the first of them waits; `None`: it does not.
     waiting_since: Option<Instant>,
     run_state: RunState,
@@ -95,7 +95,7 @@ impl ExecutorState {
             self.active = false;
             self.idle_check_at = Some(now.after(IDLE_AFTER));
         } else if self.idle_check_at.take().is_some() {
-            self.items.push(Item::Idle);
+            self.items.push(ExecutorItem::Idle);
             self.work_pending = true;
         }
     }
@@ -168,22 +168,22 @@ impl Executor {
     }
 
     /// Submits one item: runs the node, unless another thread does, which takes the item along.
-    pub(crate) fn push(&self, item: Item) {
+    pub(crate) fn push(&self, item: ExecutorItem) {
         self.submit_item(item, STEPS_MAX);
     }
 
     /// Brings what a disk thread has done. It takes one turn, in which it may be given its next request: what others
     /// bring meanwhile is not handled while that request waits for its only thread.
     pub(crate) fn complete_io(&self, done: IoDone) {
-        self.submit_item(Item::Io(done), 1);
+        self.submit_item(ExecutorItem::Io(done), 1);
     }
 
-    fn submit_item(&self, item: Item, steps: u32) {
+    fn submit_item(&self, item: ExecutorItem, steps: u32) {
         let mut state = self.state();
         if matches!(state.run_state, RunState::Ended(_)) {
             return;
         }
-        if matches!(item, Item::Advance(..)) {
+        if matches!(item, ExecutorItem::Advance(..)) {
             // The housekeeper's sleep was computed with the clock before the advance.
             state.asleep_until = state.asleep_until.map(|_| FOR_EVER);
         }
@@ -298,7 +298,7 @@ impl Executor {
     }
 
     /// Takes what waits, and says how long the first of it did.
-    fn take_items(&self, items: &mut Vec<Item>) -> Duration {
+    fn take_items(&self, items: &mut Vec<ExecutorItem>) -> Duration {
         let mut state = self.state();
         mem::swap(items, &mut state.items);
         let since = state.waiting_since.take();

@@ -131,7 +131,7 @@ where
 
 /// Answers one request. What follows one that could have gone on in another protocol is not looked at, so where it does not,
 /// that is the last of its connection.
-async fn answer(context: &RequestContext, request: Request<Incoming>) -> answer::Answer {
+async fn answer(context: &RequestContext, request: Request<Incoming>) -> answer::HttpResponse {
     let may_go_on = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
     let mut answer = routes::answer(context, request).await;
     if may_go_on && answer.status() != StatusCode::SWITCHING_PROTOCOLS {

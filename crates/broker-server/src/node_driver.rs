@@ -19,7 +19,7 @@ use crate::{
     disk_thread::DiskThread,
     effect_queue::EffectQueue,
     entity_key_cache::{self, EntityKeyCache},
-    executor::Item,
+    executor::ExecutorItem,
     slow_log::{OperationTarget, SlowLog},
 };
 
@@ -115,7 +115,7 @@ impl NodeDriver {
     /// if it has come.
     pub(crate) fn step(
         &mut self,
-        items: &mut Vec<Item>,
+        items: &mut Vec<ExecutorItem>,
         waited: Duration,
         alone: impl Fn() -> bool,
     ) -> Option<Ended> {
@@ -161,9 +161,9 @@ impl NodeDriver {
         self.node.deadline()
     }
 
-    fn handle(&mut self, now: Timestamp, item: Item) {
+    fn handle(&mut self, now: Timestamp, item: ExecutorItem) {
         match item {
-            Item::Batch(batch, weight) => {
+            ExecutorItem::Batch(batch, weight) => {
                 if let Some(effect_queue) = self.clients.get(&batch.client) {
                     self.credit_due.add(batch.client, effect_queue, weight);
                 }
@@ -176,19 +176,19 @@ impl NodeDriver {
                     self.credit_due.on_handled(node.has_deferred(), |client| node.has_deferred_of(client));
                 }
             }
-            Item::Io(done) => self.node.handle_io(done),
-            Item::Register(client, effect_queue) => {
+            ExecutorItem::Io(done) => self.node.handle_io(done),
+            ExecutorItem::Register(client, effect_queue) => {
                 self.clients.insert(client, effect_queue);
             }
-            Item::Forget(client) => {
+            ExecutorItem::Forget(client) => {
                 let left = self.clients.remove(&client).map(|effect_queue| effect_queue.take());
                 self.unlock(now, client, left.unwrap_or_default());
             }
-            Item::Idle => self.node.notice_idle(),
-            Item::Advance(by, answer) => self.advance(by, answer),
+            ExecutorItem::Idle => self.node.notice_idle(),
+            ExecutorItem::Advance(by, answer) => self.advance(by, answer),
             // The receiver may be gone.
-            Item::View(answer) => drop(answer.send(self.view())),
-            Item::Shutdown => self.stopping = true,
+            ExecutorItem::View(answer) => drop(answer.send(self.view())),
+            ExecutorItem::Shutdown => self.stopping = true,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     disk_space::DiskSpace,
     disk_thread::DiskThread,
     entity_key_cache::EntityKeyCache,
-    executor::{Executor, Item},
+    executor::{Executor, ExecutorItem},
     node_driver::{Ended, NodeDriver},
     permissions,
     server::{StartError, random},
@@ -69,7 +69,7 @@ impl NodeThread {
 
     /// Has it make all it holds durable, and waits until it has ended.
     pub(crate) fn stop(&mut self) -> Ended {
-        self.executor.push(Item::Shutdown);
+        self.executor.push(ExecutorItem::Shutdown);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Panicked)
     }
 }

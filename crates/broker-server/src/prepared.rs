@@ -17,7 +17,7 @@ use crate::{
     accept::{self, PortKind, Shared},
     config::{EntityPlan, ServerConfig},
     effect_queue::EffectQueue,
-    executor::Item,
+    executor::ExecutorItem,
     server::{Server, StartError},
 };
 
@@ -56,10 +56,10 @@ pub enum EntityChange {
 impl Prepared {
     pub(crate) fn new(server: Server, shared: Arc<Shared>, ports: Ports) -> Self {
         let effect_queue = Arc::new(EffectQueue::default());
-        server.executor().push(Item::Register(SETUP_CLIENT, Arc::clone(&effect_queue)));
+        server.executor().push(ExecutorItem::Register(SETUP_CLIENT, Arc::clone(&effect_queue)));
         server
             .executor()
-            .push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
+            .push(ExecutorItem::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
         Self { server, shared, ports, effect_queue }
     }
 
@@ -121,10 +121,11 @@ impl Prepared {
     /// Lets clients connect.
     pub fn listen(self) -> Result<Server, StartError> {
         let Self { server, shared, ports, .. } = self;
-        server
-            .executor()
-            .push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Disconnect] }, 0));
-        server.executor().push(Item::Forget(SETUP_CLIENT));
+        server.executor().push(ExecutorItem::Batch(
+            Batch { client: SETUP_CLIENT, commands: vec![Command::Disconnect] },
+            0,
+        ));
+        server.executor().push(ExecutorItem::Forget(SETUP_CLIENT));
         // All of them listen, or none accepts.
         let listeners: Vec<_> = {
             let _context = server.enter();
@@ -146,7 +147,7 @@ impl Prepared {
         if count == 0 {
             return Ok(Vec::new());
         }
-        self.server.executor().push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
+        self.server.executor().push(ExecutorItem::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
         let mut answers = self.server.unless_node_ends(answers(&self.effect_queue, count))?;
         answers.sort_by_key(|(ticket, _)| *ticket);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())

@@ -30,7 +30,7 @@ use crate::{
     connections::Connections,
     disk_space::{DiskSpace, Volume, log_disk_space},
     entity_key_cache::{EntityKeyCache, tell_of_lost_keys},
-    executor::{Executor, Item},
+    executor::{Executor, ExecutorItem},
     http::{LastProbe, ScrapeThrottle, Scrapes},
     io_threads::Threads,
     jwks_refresh::{Fetcher, Keepers},
@@ -134,7 +134,7 @@ impl Server {
         let node = NodeThread::start(config, &clock, &executor, entity_key_cache, space, stop.clone())?;
         let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
         let asked = Arc::clone(&executor);
-        let measure = move || asked.push(Item::View(oneshot::channel().0));
+        let measure = move || asked.push(ExecutorItem::View(oneshot::channel().0));
         drop(runtime.spawn(log_disk_space(volume, news, measure)));
         let keepers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));

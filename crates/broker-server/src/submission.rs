@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     effect_queue::EffectQueue,
-    executor::{Executor, Item},
+    executor::{Executor, ExecutorItem},
 };
 
 /// Hands commands over as one batch.
@@ -23,7 +23,7 @@ pub(crate) fn submit(
     }
     let weight = commands.iter().map(weight).sum();
     effect_queue.handed_over(weight);
-    executor.push(Item::Batch(Batch { client, commands }, weight));
+    executor.push(ExecutorItem::Batch(Batch { client, commands }, weight));
 }
 
 /// Whether the peer will be told an outcome of these as soon as they are durable.

@@ -35,7 +35,7 @@ pub(crate) mod top;
 
 pub(crate) use bench::bench;
 pub(crate) use clock::{advance_clock, show_clock};
-pub(crate) use connect::Target;
+pub(crate) use connect::BrokerEndpoint;
 pub(crate) use faults::{add_fault, clear_faults, list_faults};
 pub(crate) use health::{health, health_path};
 pub(crate) use peek::peek;
@@ -45,15 +45,21 @@ pub(crate) use receive::receive;
 pub(crate) use send::send;
 
 /// Runs a command against the broker that the arguments or the environment name.
-pub(crate) fn run<F>(arguments: &ConnectArguments, command: impl FnOnce(Target) -> F) -> Result<(), Failure>
+pub(crate) fn run<F>(
+    arguments: &ConnectArguments,
+    command: impl FnOnce(BrokerEndpoint) -> F,
+) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    run_at(Target::new(arguments)?, command)
+    run_at(BrokerEndpoint::new(arguments)?, command)
 }
 
 /// Runs a command against this broker.
-pub(crate) fn run_at<F>(target: Target, command: impl FnOnce(Target) -> F) -> Result<(), Failure>
+pub(crate) fn run_at<F>(
+    target: BrokerEndpoint,
+    command: impl FnOnce(BrokerEndpoint) -> F,
+) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
@@ -74,12 +80,12 @@ where
 pub(crate) fn run_on<F>(
     arguments: &ConnectArguments,
     names: &[&str],
-    command: impl FnOnce(Target) -> F,
+    command: impl FnOnce(BrokerEndpoint) -> F,
 ) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    run(arguments, async |target: Target| match command(target.clone()).await {
+    run(arguments, async |target: BrokerEndpoint| match command(target.clone()).await {
         Err(failure) if failure.is_not_found() => Err(target.explain_missing(names, failure).await),
         done => done,
     })

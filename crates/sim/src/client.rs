@@ -17,7 +17,7 @@ use testkit::{Incoming, Received, Script};
 
 use crate::{
     model::{EntityIndex, Location, Model, SettlementKind},
-    plan::Target,
+    plan::SendTarget,
 };
 pub(crate) use amqp_session::ClientContext;
 use amqp_session::{AmqpSession, PendingDelivery};
@@ -30,7 +30,7 @@ use sender::Sender;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     /// Sends.
-    Publish(Target),
+    Publish(SendTarget),
     /// Receives from an entity or its dead letters, and settles at random.
     Consume(EntityIndex, bool, Mode),
     /// Takes sessions of an entity.
@@ -40,13 +40,13 @@ pub(crate) enum Purpose {
     /// The same with one entity, and with the first queue.
     TransactWith(EntityIndex),
     /// Schedules and cancels; where it can receive, it defers, and receives by number.
-    Manage(Target),
+    Manage(SendTarget),
     /// Receives from an entity or its dead letters, and completes everything.
     Drain(EntityIndex, bool),
     /// Receives the messages of an entity that could not be forwarded, and completes them.
     Collect(Location, EntityIndex),
     /// Looks whether anything is left.
-    PeekForwarder(Target),
+    PeekForwarder(SendTarget),
     /// Peeks at the dead letters of an entity, which are forwarded.
     PeekDeadLetters(EntityIndex),
 }
@@ -133,7 +133,7 @@ impl Client {
                 client.coordinator = Some(Coordinator::new(COORDINATOR));
             }
             Purpose::TransactWith(entity) => {
-                for target in [Target::Queue(entity), Target::Queue(0)] {
+                for target in [SendTarget::Queue(entity), SendTarget::Queue(0)] {
                     if cx.topology.targets().contains(&target) {
                         client.add_sender(target, cx);
                     }
@@ -145,7 +145,7 @@ impl Client {
         client
     }
 
-    fn add_sender(&mut self, target: Target, cx: &ClientContext<'_>) {
+    fn add_sender(&mut self, target: SendTarget, cx: &ClientContext<'_>) {
         let handle = SENDERS + u32::try_from(self.senders.len()).unwrap_or(0);
         self.senders.push(Sender::new(&mut self.amqp, handle, target, cx));
     }
@@ -399,7 +399,7 @@ impl Client {
         Ok(())
     }
 
-    fn serve(&mut self, target: Target, cx: &mut ClientContext<'_>) {
+    fn serve(&mut self, target: SendTarget, cx: &mut ClientContext<'_>) {
         let Self { amqp, receivers, requests, .. } = self;
         let Some(requests) = requests else { return };
         let receiver = receivers.first_mut().filter(|receiver| receiver.is_open());

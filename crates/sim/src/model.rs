@@ -25,7 +25,7 @@ pub(crate) use send_group::{RollbackEffect, SendGroupId};
 pub(crate) use session::Session;
 use session::Sessions;
 
-use crate::plan::Target;
+use crate::plan::SendTarget;
 
 /// A message's name in the model; it travels in the body.
 pub(crate) type Id = u64;
@@ -215,9 +215,9 @@ pub(crate) struct Model {
     /// Messages of an entity that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<EntityIndex, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
-    pub(crate) schedules: Vec<(Target, SendGroupId, Vec<i64>)>,
+    pub(crate) schedules: Vec<(SendTarget, SendGroupId, Vec<i64>)>,
     /// Messages sent to entities with duplicate detection, which a client may send again.
-    pub(crate) repeats: Vec<(Target, SendGroupId, Bytes)>,
+    pub(crate) repeats: Vec<(SendTarget, SendGroupId, Bytes)>,
     next_send_group: SendGroupId,
     next_id: Id,
     pub(crate) accepted: u64,

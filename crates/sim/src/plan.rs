@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use broker_core::{EntitySettings, LockLifetime};
 
-pub(crate) use topology::{Entity, Interest, Kind, PlantedFault, Target, Topology};
+pub(crate) use topology::{Entity, Interest, PlantedFault, SendTarget, SourceKind, Topology};
 
 use crate::rng::Rng;
 
@@ -98,17 +98,17 @@ fn fault_rate(rng: &mut Rng) -> u64 {
 
 /// Draws the entities: one queue at least, the first one without sessions, and a topic in half of the runs.
 fn draw_topology(rng: &mut Rng) -> Topology {
-    let mut entities = vec![entity(Kind::Queue, settings(rng, false))];
+    let mut entities = vec![entity(SourceKind::Queue, settings(rng, false))];
     if rng.chance(60) {
         let sessions = rng.chance(70);
-        entities.push(entity(Kind::Queue, settings(rng, sessions)));
+        entities.push(entity(SourceKind::Queue, settings(rng, sessions)));
     }
     if rng.chance(50) {
         for _ in 0..=rng.below(3) {
             let interest = usize::try_from(rng.below(Interest::EACH.len() as u64)).unwrap_or(0);
             let interest = Interest::EACH.get(interest).copied().unwrap_or(Interest::All);
             let sessions = rng.chance(20);
-            entities.push(entity(Kind::Subscription(interest), settings(rng, sessions)));
+            entities.push(entity(SourceKind::Subscription(interest), settings(rng, sessions)));
         }
     }
     // A forwarding queue leads to a queue, to the topic, or to another forwarding queue.
@@ -123,7 +123,7 @@ fn draw_topology(rng: &mut Rng) -> Topology {
     topology
 }
 
-fn entity(kind: Kind, settings: EntitySettings) -> Entity {
+fn entity(kind: SourceKind, settings: EntitySettings) -> Entity {
     Entity { kind, settings, is_recreated: false, dead_letter_target: None }
 }
 

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 use crate::{Fallible, Verdict, tools};
 
 /// One `[[bin]]` of a `crates/*/fuzz/Cargo.toml`.
-pub(crate) struct Target {
+pub(crate) struct FuzzTarget {
     /// The folder that holds `fuzz/`.
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
@@ -41,14 +41,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
 }
 
 /// All targets, in the order of their crates and names.
-pub(crate) fn targets(workspace: &Workspace) -> Fallible<Vec<Target>> {
+pub(crate) fn targets(workspace: &Workspace) -> Fallible<Vec<FuzzTarget>> {
     let mut targets = Vec::new();
     for package in &workspace.packages {
         let manifest = package.folder.join("fuzz/Cargo.toml");
         if manifest.is_file() {
             let names = binaries(&std::fs::read_to_string(&manifest)?)
                 .map_err(|error| format!("`{}`: {error}", manifest.display()))?;
-            targets.extend(names.into_iter().map(|name| Target { folder: package.folder.clone(), name }));
+            targets.extend(names.into_iter().map(|name| FuzzTarget { folder: package.folder.clone(), name }));
         }
     }
     Ok(targets)
@@ -60,7 +60,7 @@ fn binaries(manifest: &str) -> Result<Vec<String>, toml::de::Error> {
     Ok(bins.filter_map(|bin| bin.get("name")?.as_str().map(str::to_owned)).collect())
 }
 
-impl Target {
+impl FuzzTarget {
     fn label(&self) -> String {
         let folder = self.folder.file_name().unwrap_or_default().to_string_lossy();
         format!("fuzz {folder}/{}", self.name)

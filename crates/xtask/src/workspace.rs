@@ -28,13 +28,13 @@ pub(crate) struct Package {
 #[derive(Debug)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DependencyKind,
     /// Whether it comes from a path: a member of this workspace.
     pub(crate) local: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum DependencyKind {
     Normal,
     Dev,
     Build,
@@ -124,9 +124,9 @@ impl Dependency {
         Ok(Self {
             name: text(value, "name")?.to_owned(),
             kind: match value.get("kind").and_then(Value::as_str) {
-                Some("dev") => Kind::Dev,
-                Some("build") => Kind::Build,
-                _ => Kind::Normal,
+                Some("dev") => DependencyKind::Dev,
+                Some("build") => DependencyKind::Build,
+                _ => DependencyKind::Normal,
             },
             local: value.get("path").is_some_and(Value::is_string),
         })

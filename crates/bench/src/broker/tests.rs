@@ -1,10 +1,10 @@
-use super::{Broker, Kind};
+use super::{Broker, BrokerKind};
 
 #[test]
 fn a_peer_is_a_name_a_command_a_port_and_an_address() {
     let peer = Broker::peer("qpidd=qpidd --port=5673 --auth no,5673,q{}").unwrap();
     assert_eq!((peer.name.as_str(), peer.port, peer.address.as_str()), ("qpidd", 5673, "q{}"));
-    assert!(matches!(peer.kind, Kind::Peer { start } if start == "qpidd --port=5673 --auth no"));
+    assert!(matches!(peer.kind, BrokerKind::Peer { start } if start == "qpidd --port=5673 --auth no"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const PIECE: usize = 1 << 20;
 
 /// Position of the writes in their file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum WritePosition {
     /// Behind the end of the file, so that each sync writes its new length too.
     End,
     /// Into space that has been written before.
@@ -31,11 +31,16 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Writes `size` bytes and syncs them, for as long as `spell`, in a file of `folder` that goes with the process.
-    pub(super) fn measure(folder: &Path, size: usize, place: Place, spell: Duration) -> Fallible<Self> {
+    pub(super) fn measure(
+        folder: &Path,
+        size: usize,
+        place: WritePosition,
+        spell: Duration,
+    ) -> Fallible<Self> {
         let path = folder.join("limits");
         let file = File::create_new(&path)?;
         std::fs::remove_file(&path)?;
-        if place == Place::Preallocated {
+        if place == WritePosition::Preallocated {
             let filler = vec![1; PIECE];
             for at in (0..SPACE).step_by(PIECE) {
                 file.write_all_at(&filler, at)?;
@@ -50,7 +55,7 @@ impl Writes {
             file.sync_data()?;
             times.push(before.elapsed());
             at += size as u64;
-            if place == Place::Preallocated && at + size as u64 > SPACE {
+            if place == WritePosition::Preallocated && at + size as u64 > SPACE {
                 at = 0;
             }
         }

@@ -24,10 +24,11 @@ fn each_scenario_meets_its_own_limit() {
 
 #[test]
 fn every_loop_of_writes_has_a_figure() {
-    use super::disk::{Place, Writes};
+    use super::disk::{WritePosition, Writes};
     let folder = std::env::temp_dir().join(format!("bench-limits-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let writes = Writes::measure(&folder, 4_096, Place::End, std::time::Duration::from_millis(20)).unwrap();
+    let writes =
+        Writes::measure(&folder, 4_096, WritePosition::End, std::time::Duration::from_millis(20)).unwrap();
     assert!(writes.rate() > 0.0 && writes.bytes() > writes.rate());
     assert!(writes.median_us() > 0.0);
     std::fs::remove_dir(&folder).unwrap();

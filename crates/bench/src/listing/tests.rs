@@ -14,7 +14,7 @@ fn times_are_pooled_and_pairs_are_compared_one_by_one() {
         let looked = Looked { a_second: 100.0, median_ms: 2.0, slowest_ms: 7.5 };
         spells.take(times(alone), times(beside), looked);
     }
-    let listed = Listed { what: "w".to_owned(), spells: Ok(spells) };
+    let listed = ListingResult { what: "w".to_owned(), spells: Ok(spells) };
     assert!(!listed.is_broken());
     // Of three hundred times, sorted, the 50th and the 99th of each hundred: of the slow pair nearly all are among the last.
     assert_eq!(listed.row(), ["w", "20, 40", "100, 900", "9.00", "2.00", "≤ 2", "100", "2.00", "7.50"]);
@@ -22,7 +22,7 @@ fn times_are_pooled_and_pairs_are_compared_one_by_one() {
 
 #[test]
 fn a_run_without_a_result_says_why() {
-    let listed = Listed { what: "w".to_owned(), spells: Err("no answer".to_owned()) };
+    let listed = ListingResult { what: "w".to_owned(), spells: Err("no answer".to_owned()) };
     assert!(listed.is_broken());
     assert_eq!(listed.row(), ["w", "no result: no answer"]);
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::times::{Step, Times};
+use super::times::{StepTimes, Times};
 use crate::Fallible;
 
 /// The queues that the programs use.
@@ -96,7 +96,7 @@ fn java(client: &'static str, suite: &'static str, interop: &Path) -> Entry {
 
 impl Program {
     /// Takes the SDK through its steps, `rounds` times each.
-    pub(super) fn run(&self, folder: &Path, port: u16, rounds: usize) -> Fallible<Vec<Step>> {
+    pub(super) fn run(&self, folder: &Path, port: u16, rounds: usize) -> Fallible<Vec<StepTimes>> {
         let (said, complained) = (folder.join("program.out"), folder.join("program.err"));
         let (first, rest) = self.words.split_first().ok_or("no program")?;
         let mut child = Command::new(first)
@@ -138,7 +138,7 @@ fn connection_string(port: u16) -> String {
 }
 
 /// The steps that a program told, in the order in which each came first. Other lines are an SDK's own.
-pub(super) fn steps(said: &str) -> Vec<Step> {
+pub(super) fn steps(said: &str) -> Vec<StepTimes> {
     let mut all: Vec<(&str, Vec<Duration>)> = Vec::new();
     for line in said.lines() {
         let Some((name, Ok(ms))) = line.split_once('\t').map(|(name, ms)| (name, ms.parse::<f64>())) else {
@@ -150,5 +150,7 @@ pub(super) fn steps(said: &str) -> Vec<Step> {
             None => all.push((name, vec![time])),
         }
     }
-    all.into_iter().map(|(name, times)| Step { name: name.to_owned(), times: Times::of(&times) }).collect()
+    all.into_iter()
+        .map(|(name, times)| StepTimes { name: name.to_owned(), times: Times::of(&times) })
+        .collect()
 }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::connection::{self, Connection};
-use super::times::{Step, Times};
+use super::times::{StepTimes, Times};
 use crate::Fallible;
 
 /// Name in the report.
@@ -15,7 +15,7 @@ const SIZES_KIB: [usize; 4] = [1, 16, 64, 200];
 const PREFETCHES: [u32; 3] = [0, 100, 1_000];
 
 /// Each combination, `rounds` messages.
-pub(super) fn measure(port: u16, rounds: usize) -> Fallible<Vec<Step>> {
+pub(super) fn measure(port: u16, rounds: usize) -> Fallible<Vec<StepTimes>> {
     let mut steps = Vec::new();
     for nagle in [false, true] {
         let word = if nagle { "Nagle on" } else { "Nagle off" };
@@ -25,9 +25,9 @@ pub(super) fn measure(port: u16, rounds: usize) -> Fallible<Vec<Step>> {
                 let (sent, received) = pass(port, nagle, kib, prefetch, rounds)?;
                 sends.extend(sent);
                 let name = format!("receive {kib} KiB, prefetch {prefetch}, {word}");
-                steps.push(Step { name, times: Times::of(&received) });
+                steps.push(StepTimes { name, times: Times::of(&received) });
             }
-            steps.push(Step { name: format!("send {kib} KiB, {word}"), times: Times::of(&sends) });
+            steps.push(StepTimes { name: format!("send {kib} KiB, {word}"), times: Times::of(&sends) });
         }
     }
     Ok(steps)

@@ -1,7 +1,7 @@
 use super::*;
 
-fn step(name: &str, ms: u64) -> Step {
-    Step { name: name.to_owned(), times: Times::of(&[Duration::from_millis(ms)]) }
+fn step(name: &str, ms: u64) -> StepTimes {
+    StepTimes { name: name.to_owned(), times: Times::of(&[Duration::from_millis(ms)]) }
 }
 
 #[test]

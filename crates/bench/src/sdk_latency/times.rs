@@ -22,7 +22,7 @@ impl Times {
 
 /// One step of a client.
 #[derive(Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct StepTimes {
     pub(super) name: String,
     pub(super) times: Times,
 }

@@ -92,7 +92,7 @@ fn q() -> EntityPath {
 }
 
 fn submit_item(executor: &Executor, commands: Vec<Command>) {
-    executor.push(Item::Batch(Batch { client: OTHER, commands }, 0));
+    executor.push(ExecutorItem::Batch(Batch { client: OTHER, commands }, 0));
 }
 
 /// A node with the queue `q`, whose locks last long, and the other's effect queue.
@@ -106,7 +106,7 @@ fn begin(executor: &Executor, clock: &Arc<Clock>) -> Arc<EffectQueue> {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
     executor.begin(NodeDriver::new(node, Arc::clone(clock), None));
     let effect_queue = Arc::new(EffectQueue::default());
-    executor.push(Item::Register(OTHER, Arc::clone(&effect_queue)));
+    executor.push(ExecutorItem::Register(OTHER, Arc::clone(&effect_queue)));
     let settings =
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =

@@ -22,7 +22,7 @@ fn begun() -> Executor {
 /// A client with a queue `q` whose locks last `lock_duration`.
 fn client(executor: &Executor, client: ClientId, lock_duration: Duration) -> Arc<EffectQueue> {
     let effect_queue = Arc::new(EffectQueue::default());
-    executor.push(Item::Register(client, Arc::clone(&effect_queue)));
+    executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
     let settings = Box::new(EntitySettings { lock_duration, ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
@@ -35,7 +35,7 @@ fn client(executor: &Executor, client: ClientId, lock_duration: Duration) -> Arc
 }
 
 fn submit_item(executor: &Executor, client: ClientId, commands: Vec<Command>) {
-    executor.push(Item::Batch(Batch { client, commands }, 0));
+    executor.push(ExecutorItem::Batch(Batch { client, commands }, 0));
 }
 
 fn q() -> EntityPath {
@@ -120,7 +120,7 @@ fn batches_submitted_at_the_same_time_are_all_answered() {
         for client in clients {
             assert_eq!(client.join().unwrap(), BATCHES);
         }
-        executor.push(Item::Shutdown);
+        executor.push(ExecutorItem::Shutdown);
         assert_eq!(housekeeper.join().unwrap(), Ended::Stopped);
     });
 }
@@ -137,7 +137,7 @@ fn a_deadline_comes_though_nobody_brings_anything() {
         while delivered < 2 {
             delivered += wait(&effect_queue).iter().filter(|e| matches!(e, Effect::Delivery(_))).count();
         }
-        executor.push(Item::Shutdown);
+        executor.push(ExecutorItem::Shutdown);
         assert_eq!(housekeeper.join().unwrap(), Ended::Stopped);
     });
 }
@@ -172,7 +172,7 @@ fn quiet_is_told_once_after_a_whole_span_without_work() {
     state.update_idle(at(1099));
     assert!(state.items.is_empty(), "it had been stirred");
     state.update_idle(at(1100));
-    assert!(matches!(state.items[..], [Item::Idle]));
+    assert!(matches!(state.items[..], [ExecutorItem::Idle]));
     assert_eq!(state.wake_at(), None);
     state.update_idle(at(9999));
     assert_eq!(state.items.len(), 1);
@@ -188,13 +188,13 @@ fn a_housekeeper_that_sleeps_is_called_when_the_clock_moves() {
         submit_item(&executor, ClientId(1), vec![publish(1)]);
         // To just before the end of the lock: the rest passes by itself, by the new time.
         let (tell, told) = oneshot::channel();
-        executor.push(Item::Advance(Duration::from_millis(299_900), tell));
+        executor.push(ExecutorItem::Advance(Duration::from_millis(299_900), tell));
         assert!(told.blocking_recv().unwrap().is_some());
         let mut delivered = 0;
         while delivered < 2 {
             delivered += wait(&effect_queue).iter().filter(|e| matches!(e, Effect::Delivery(_))).count();
         }
-        executor.push(Item::Shutdown);
+        executor.push(ExecutorItem::Shutdown);
         assert_eq!(housekeeper.join().unwrap(), Ended::Stopped);
     });
 }
@@ -204,7 +204,7 @@ fn a_clock_is_not_moved_too_far_and_the_client_is_told() {
     let executor = begun();
     let advance = |by: Duration| {
         let (tell, told) = oneshot::channel();
-        executor.push(Item::Advance(by, tell));
+        executor.push(ExecutorItem::Advance(by, tell));
         told.blocking_recv().unwrap()
     };
     assert_eq!(advance(AHEAD_MAX + Duration::from_millis(1)), None);

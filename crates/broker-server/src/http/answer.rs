@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{BODY_BYTES_MAX, health::HealthProblem, pieces::Pieces};
 
 /// An answer, built whole.
-pub(super) type Answer = Response<Pieces>;
+pub(super) type HttpResponse = Response<Pieces>;
 
 /// Reason of a refused request.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -122,7 +122,7 @@ impl Refusal {
     }
 
     /// The refusal as an answer.
-    pub(super) fn answer(&self) -> Answer {
+    pub(super) fn answer(&self) -> HttpResponse {
         let mut answer = json_answer(self.status(), &json!({ "error": self.to_string() }));
         match self {
             Self::Unauthorized(..) => {
@@ -144,7 +144,7 @@ impl Refusal {
 }
 
 /// An answer in JSON.
-pub(super) fn json_answer(status: StatusCode, body: &serde_json::Value) -> Answer {
+pub(super) fn json_answer(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
     let mut answer = Response::new(Pieces::from(body.to_string()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     RequestContext, admin,
-    answer::{Answer, Refusal, json_answer},
+    answer::{HttpResponse, Refusal, json_answer},
     testing::{self, only},
 };
 use crate::{
@@ -28,7 +28,10 @@ use crate::{
 const REPORT_TIME: Duration = Duration::from_secs(2);
 
 /// `GET /$ferrybus/connections`: all there are.
-pub(super) async fn list(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn list(
+    context: &RequestContext,
+    request: &Request<Incoming>,
+) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
     admin::admit(context, request.headers(), &Scope::namespace())?;
     let asked: Vec<_> = context.shared.listing.all().into_iter().map(|(id, entry)| ask(id, entry)).collect();
@@ -48,7 +51,11 @@ fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report
 }
 
 /// `DELETE /$ferrybus/connections/ID`: ends one, which is told so.
-pub(super) fn end(context: &RequestContext, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
+pub(super) fn end(
+    context: &RequestContext,
+    request: &Request<Incoming>,
+    id: u64,
+) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
     let who = admin::admit(context, request.headers(), &Scope::namespace())?;
     let Some(entry) = context.shared.listing.get(id) else {

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::{RequestContext, answer::Refusal};
 use crate::{
     effect_queue::EffectQueue,
-    executor::{Executor, Item},
+    executor::{Executor, ExecutorItem},
     node_driver::NodeView,
     shutdown::{ordered, unless_stopped},
     submission::submit,
@@ -24,7 +24,7 @@ use crate::{
 /// Status of the node; `None`: it does not answer within `patience`, or has ended.
 pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option<NodeView> {
     let (tell, answer) = oneshot::channel();
-    context.shared.executor.push(Item::View(tell));
+    context.shared.executor.push(ExecutorItem::View(tell));
     tokio::time::timeout(patience, answer).await.ok()?.ok()
 }
 
@@ -42,7 +42,7 @@ impl<'a> CoreClient<'a> {
         let shared = &context.shared;
         let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
         let effect_queue = shared.executor.effect_queue();
-        shared.executor.push(Item::Register(client, Arc::clone(&effect_queue)));
+        shared.executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
         Self { context, executor: &shared.executor, client, effect_queue }
     }
 
@@ -90,6 +90,6 @@ impl<'a> CoreClient<'a> {
 
 impl Drop for CoreClient<'_> {
     fn drop(&mut self) {
-        self.executor.push(Item::Forget(self.client));
+        self.executor.push(ExecutorItem::Forget(self.client));
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     RequestContext,
-    answer::{Answer, Refusal, json_answer},
+    answer::{HttpResponse, Refusal, json_answer},
     testing::{admit, audit, only, parse},
 };
 use crate::clock::millis;
@@ -36,7 +36,10 @@ struct Order {
 }
 
 /// `GET`, `POST` and `DELETE` of `/$ferrybus/faults`: shows, orders, takes all back.
-pub(super) async fn faults(context: &RequestContext, request: Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn faults(
+    context: &RequestContext,
+    request: Request<Incoming>,
+) -> Result<HttpResponse, Refusal> {
     let who = admit(context, request.headers())?;
     let (table, now) = table(context)?;
     match *request.method() {
@@ -70,7 +73,7 @@ pub(super) fn fault(
     context: &RequestContext,
     request: &Request<Incoming>,
     number: u64,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
     let who = admit(context, request.headers())?;
     audit(context, &who, "fault-clear", &number.to_string());
@@ -87,7 +90,7 @@ fn table(context: &RequestContext) -> Result<(&Faults, Timestamp), Refusal> {
     Ok((faults, context.shared.clock.utc()))
 }
 
-fn cleared(count: usize) -> Answer {
+fn cleared(count: usize) -> HttpResponse {
     json_answer(StatusCode::OK, &json!({ "cleared": count }))
 }
 

@@ -11,12 +11,12 @@ pub(super) struct Framing {
     expected: Expected,
     line: Line,
     head: Head,
-    fault: Option<Fault>,
+    fault: Option<FramingFault>,
 }
 
 /// Malformed request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum FramingFault {
     #[error("a line does not end in CR LF")]
     LineEnd,
     #[error("a line begins with a space")]
@@ -121,7 +121,7 @@ impl Framing {
     }
 
     /// The fault, if any.
-    pub(super) const fn fault(&self) -> Option<Fault> {
+    pub(super) const fn fault(&self) -> Option<FramingFault> {
         self.fault
     }
 
@@ -148,9 +148,9 @@ impl Framing {
         bytes.len()
     }
 
-    fn end_line(&mut self, line: &Line) -> Result<(), Fault> {
+    fn end_line(&mut self, line: &Line) -> Result<(), FramingFault> {
         if line.last & 0xff != u128::from(b'\r') {
-            return Err(Fault::LineEnd);
+            return Err(FramingFault::LineEnd);
         }
         let is_empty = line.length == 1;
         match self.expected {
@@ -166,7 +166,7 @@ impl Framing {
             Expected::Field => self.head.field(line)?,
             Expected::ChunkSize => self.expected = chunk(line)?,
             Expected::ChunkEnd if is_empty => self.expected = Expected::ChunkSize,
-            Expected::ChunkEnd => return Err(Fault::ChunkEnd),
+            Expected::ChunkEnd => return Err(FramingFault::ChunkEnd),
             Expected::Trailer if is_empty => self.expected = Expected::Request,
             Expected::Trailer | Expected::Bytes { .. } | Expected::Other => {}
         }
@@ -198,9 +198,9 @@ impl Line {
 
 impl Head {
     /// A field that decides where a request ends, or for whom it is.
-    fn field(&mut self, line: &Line) -> Result<(), Fault> {
+    fn field(&mut self, line: &Line) -> Result<(), FramingFault> {
         if line.kept.first().is_some_and(|first| matches!(first, b' ' | b'\t')) {
-            return Err(Fault::Folded);
+            return Err(FramingFault::Folded);
         }
         let Some(colon) = line.kept.iter().position(|byte| *byte == b':') else { return Ok(()) };
         let (name, value) = line.kept.split_at(colon);
@@ -209,29 +209,31 @@ impl Head {
             return Ok(());
         }
         if line.length > LINE_KEPT {
-            return Err(Fault::Long);
+            return Err(FramingFault::Long);
         }
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if is("host") {
             if std::mem::replace(&mut self.host, Host::Given) == Host::Given {
-                return Err(Fault::TwoHosts);
+                return Err(FramingFault::TwoHosts);
             }
             let text = std::str::from_utf8(value).unwrap_or(" ");
             // Empty where the target has no host (section 3.2).
-            return (text.is_empty() || split_authority(text).is_some()).then_some(()).ok_or(Fault::BadHost);
+            return (text.is_empty() || split_authority(text).is_some())
+                .then_some(())
+                .ok_or(FramingFault::BadHost);
         }
         if is("content-length") {
             let length = value.iter().try_fold(0_u64, |all, byte| {
                 let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
                 all.checked_mul(10)?.checked_add(digit)
             });
-            let length = length.filter(|_| !value.is_empty()).ok_or(Fault::BadLength)?;
+            let length = length.filter(|_| !value.is_empty()).ok_or(FramingFault::BadLength)?;
             if self.length.replace(length).is_some() {
-                return Err(Fault::TwoLengths);
+                return Err(FramingFault::TwoLengths);
             }
         } else if is("transfer-encoding") {
             if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Fault::Encoding);
+                return Err(FramingFault::Encoding);
             }
             self.is_chunked = true;
         } else {
@@ -241,10 +243,10 @@ impl Head {
     }
 
     /// Part that follows the header.
-    fn body(&self) -> Result<Expected, Fault> {
+    fn body(&self) -> Result<Expected, FramingFault> {
         match self {
-            Self { host: Host::Wanted, .. } => Err(Fault::NoHost),
-            Self { length: Some(_), is_chunked: true, .. } => Err(Fault::LengthAndEncoding),
+            Self { host: Host::Wanted, .. } => Err(FramingFault::NoHost),
+            Self { length: Some(_), is_chunked: true, .. } => Err(FramingFault::LengthAndEncoding),
             Self { wants_other: true, .. } => Ok(Expected::Other),
             Self { is_chunked: true, .. } => Ok(Expected::ChunkSize),
             Self { length: Some(left @ 1..), .. } => Ok(Expected::Bytes { left: *left, chunked: false }),
@@ -254,12 +256,12 @@ impl Head {
 }
 
 /// Part that follows the line with the size of a chunk.
-fn chunk(line: &Line) -> Result<Expected, Fault> {
+fn chunk(line: &Line) -> Result<Expected, FramingFault> {
     let digits = line.kept.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (size, rest) = line.kept.split_at(digits);
     let size = std::str::from_utf8(size).ok().and_then(|size| u64::from_str_radix(size, 16).ok());
     let is_ended = rest.first().is_some_and(|next| matches!(next, b'\r' | b';'));
-    match size.filter(|_| is_ended).ok_or(Fault::ChunkSize)? {
+    match size.filter(|_| is_ended).ok_or(FramingFault::ChunkSize)? {
         0 => Ok(Expected::Trailer),
         left => Ok(Expected::Bytes { left, chunked: true }),
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     RequestContext,
-    answer::{Answer, Refusal, json_answer},
+    answer::{HttpResponse, Refusal, json_answer},
     core_client,
 };
 use crate::{clock, shutdown::Shutdown};
@@ -67,7 +67,7 @@ pub(super) async fn health(
     context: &RequestContext,
     request: &Request<Incoming>,
     probe: Probe,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpResponse, Refusal> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }
@@ -113,7 +113,7 @@ pub(super) fn silence(context: &RequestContext) -> HealthProblem {
 }
 
 /// The answer to a probe.
-fn health_response(probe: Probe, health_problem: Option<HealthProblem>) -> Answer {
+fn health_response(probe: Probe, health_problem: Option<HealthProblem>) -> HttpResponse {
     let health_problem =
         health_problem.filter(|health_problem| probe != Probe::Alive || health_problem.is_fatal());
     let (status, body) = match (probe, health_problem) {

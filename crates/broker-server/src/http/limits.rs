@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::{
     RequestContext, admin,
-    answer::{Answer, Refusal, json_answer},
+    answer::{HttpResponse, Refusal, json_answer},
     testing::only,
 };
 
 /// Answers with the profile and the largest message in bytes.
-pub(super) fn limits(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn limits(context: &RequestContext, request: &Request<Incoming>) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
     admin::admit(context, request.headers(), &Scope::namespace())?;
     let (profile, bytes) = (context.shared.profile.name(), context.shared.gateway.max_message_bytes);

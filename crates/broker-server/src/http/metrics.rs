@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     RequestContext, access,
-    answer::{Answer, Refusal},
+    answer::{HttpResponse, Refusal},
     core_client::{self, CoreClient},
     health,
     pieces::Pieces,
@@ -31,7 +31,7 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 pub(super) async fn metrics(
     context: &RequestContext,
     request: &Request<Incoming>,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpResponse, Refusal> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }

@@ -9,7 +9,7 @@ use hyper::{Method, Request, Uri, body::Incoming};
 
 use super::{
     RequestContext, admin,
-    answer::{Answer, Refusal},
+    answer::{HttpResponse, Refusal},
     connections, faults, foreign,
     health::{self, Probe},
     limits, metrics, testing, upgrade,
@@ -17,7 +17,7 @@ use super::{
 use crate::audit::Entry;
 
 /// Answers one request.
-pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>) -> HttpResponse {
     let route = route(request.uri());
     if let Err(refusal) = foreign::refuse(context, &request, route == Some(Route::WebSocket)) {
         return refused(context, &request, route.is_some() || is_ours(request.uri()), &refusal);
@@ -68,7 +68,7 @@ fn refused(
     request: &Request<Incoming>,
     is_ours: bool,
     refusal: &Refusal,
-) -> Answer {
+) -> HttpResponse {
     let status = refusal.status().as_u16();
     let (action, subject) = ("foreign-request", request.uri().path());
     let reason = format!("status {status}");

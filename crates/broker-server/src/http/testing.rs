@@ -13,12 +13,12 @@ use tokio::sync::oneshot;
 
 use super::{
     RequestContext, access,
-    answer::{Answer, Refusal, json_answer},
+    answer::{HttpResponse, Refusal, json_answer},
 };
 use crate::{
     audit::Entry,
     clock::{AHEAD_MAX, millis},
-    executor::Item,
+    executor::ExecutorItem,
 };
 
 /// Body of a request to move the clock.
@@ -30,21 +30,24 @@ struct Advance {
 }
 
 /// `GET /$ferrybus/clock`: the broker's time, and how far it is ahead of the real one.
-pub(super) fn clock(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn clock(context: &RequestContext, request: &Request<Incoming>) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
     admit(context, request.headers())?;
     Ok(time_response(context, context.shared.clock.utc().as_millis()))
 }
 
 /// `POST /$ferrybus/clock/advance`: moves the broker's time forward, and answers when all that became due is done.
-pub(super) async fn advance(context: &RequestContext, request: Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn advance(
+    context: &RequestContext,
+    request: Request<Incoming>,
+) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::POST, "POST")?;
     let who = admit(context, request.headers())?;
     let body = context.body(request.into_body()).await?;
     let asked: Advance = parse(&body)?;
     audit(context, &who, "clock-advance", &format!("{} ms", asked.by_ms));
     let (tell, new_time) = oneshot::channel();
-    context.shared.executor.push(Item::Advance(Duration::from_millis(asked.by_ms), tell));
+    context.shared.executor.push(ExecutorItem::Advance(Duration::from_millis(asked.by_ms), tell));
     match new_time.await {
         Ok(Some(now)) => Ok(time_response(context, now.as_millis())),
         Ok(None) => {
@@ -55,7 +58,7 @@ pub(super) async fn advance(context: &RequestContext, request: Request<Incoming>
     }
 }
 
-fn time_response(context: &RequestContext, now_ms: u64) -> Answer {
+fn time_response(context: &RequestContext, now_ms: u64) -> HttpResponse {
     let ahead_ms = millis(context.shared.clock.ahead());
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }

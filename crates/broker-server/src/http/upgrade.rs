@@ -14,12 +14,15 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
     RequestContext,
-    answer::{Answer, Refusal},
+    answer::{HttpResponse, Refusal},
     pieces::Pieces,
 };
 
 /// `GET /$servicebus/websocket`: accepts the upgrade. What follows on the connection is AMQP.
-pub(super) fn upgrade(context: &RequestContext, mut request: Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn upgrade(
+    context: &RequestContext,
+    mut request: Request<Incoming>,
+) -> Result<HttpResponse, Refusal> {
     if request.method() != Method::GET {
         return Err(Refusal::Method { allow: "GET" });
     }

@@ -15,7 +15,7 @@ fn delivering() -> (NodeDriver, Arc<EffectQueue>) {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
     let mut node_driver = NodeDriver::new(node, Arc::default(), None);
     let effect_queue = Arc::new(EffectQueue::default());
-    node_driver.handle(now(), Item::Register(CLIENT, Arc::clone(&effect_queue)));
+    node_driver.handle(now(), ExecutorItem::Register(CLIENT, Arc::clone(&effect_queue)));
     let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
     let consumer = LinkId(1);
     let commands = vec![
@@ -38,7 +38,7 @@ fn delivering() -> (NodeDriver, Arc<EffectQueue>) {
         Command::Credit { consumer, limit: 1, drain: false },
         Command::PublishTo { path, messages: vec![Message::default()], auto_create: false, ticket: None },
     ];
-    node_driver.handle(now(), Item::Batch(Batch { client: CLIENT, commands }, 0));
+    node_driver.handle(now(), ExecutorItem::Batch(Batch { client: CLIENT, commands }, 0));
     node_driver.node.work(now());
     assert_eq!(locked(&node_driver), 1);
     (node_driver, effect_queue)
@@ -54,9 +54,9 @@ fn locked(node_driver: &NodeDriver) -> u64 {
 
 fn forget(node_driver: &mut NodeDriver) {
     let batch = Batch { client: CLIENT, commands: vec![Command::Disconnect] };
-    node_driver.handle(now(), Item::Batch(batch, 0));
+    node_driver.handle(now(), ExecutorItem::Batch(batch, 0));
     assert_eq!(locked(node_driver), 1, "the link keeps its locks");
-    node_driver.handle(now(), Item::Forget(CLIENT));
+    node_driver.handle(now(), ExecutorItem::Forget(CLIENT));
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn one_by_one() -> (NodeDriver, Arc<EffectQueue>) {
     };
     let commands = vec![Command::Connect, create];
     let items = [
-        Item::Register(CLIENT, Arc::clone(&effect_queue)),
-        Item::Batch(Batch { client: CLIENT, commands }, 0),
+        ExecutorItem::Register(CLIENT, Arc::clone(&effect_queue)),
+        ExecutorItem::Batch(Batch { client: CLIENT, commands }, 0),
     ];
     steps(&mut node_driver, items.into());
     (node_driver, effect_queue)
 }
 
-fn steps(node_driver: &mut NodeDriver, mut items: Vec<Item>) -> Option<Ended> {
+fn steps(node_driver: &mut NodeDriver, mut items: Vec<ExecutorItem>) -> Option<Ended> {
     loop {
         let ended = node_driver.step(&mut items, Duration::ZERO, || true);
         if ended.is_some() || !node_driver.has_more() {
@@ -115,7 +115,7 @@ fn steps(node_driver: &mut NodeDriver, mut items: Vec<Item>) -> Option<Ended> {
     }
 }
 
-fn three_messages() -> Item {
+fn three_messages() -> ExecutorItem {
     let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
     let send = || Command::PublishTo {
         path: path.clone(),
@@ -123,7 +123,7 @@ fn three_messages() -> Item {
         auto_create: false,
         ticket: None,
     };
-    Item::Batch(Batch { client: CLIENT, commands: vec![send(), send(), send()] }, IN_FLIGHT_MAX)
+    ExecutorItem::Batch(Batch { client: CLIENT, commands: vec![send(), send(), send()] }, IN_FLIGHT_MAX)
 }
 
 fn stored(node_driver: &NodeDriver) -> u64 {
@@ -151,12 +151,12 @@ fn many_clients_whose_batches_are_deferred_get_their_credit_back() {
         .map(|number| (ClientId(100 + number), Arc::new(EffectQueue::default())))
         .collect();
     for (client, effect_queue) in &clients {
-        node_driver.handle(now(), Item::Register(*client, Arc::clone(effect_queue)));
+        node_driver.handle(now(), ExecutorItem::Register(*client, Arc::clone(effect_queue)));
         effect_queue.handed_over(IN_FLIGHT_MAX);
     }
     let batches = clients.iter().map(|(client, _)| {
-        let Item::Batch(batch, weight) = three_messages() else { unreachable!("it is one") };
-        Item::Batch(Batch { client: *client, ..batch }, weight)
+        let ExecutorItem::Batch(batch, weight) = three_messages() else { unreachable!("it is one") };
+        ExecutorItem::Batch(Batch { client: *client, ..batch }, weight)
     });
     let mut items: Vec<_> = batches.collect();
     node_driver.step(&mut items, Duration::ZERO, || true);
@@ -168,6 +168,6 @@ fn many_clients_whose_batches_are_deferred_get_their_credit_back() {
 #[test]
 fn waiting_batches_are_handled_before_the_end() {
     let (mut node_driver, _mailbox) = one_by_one();
-    assert_eq!(steps(&mut node_driver, vec![three_messages(), Item::Shutdown]), Some(Ended::Stopped));
+    assert_eq!(steps(&mut node_driver, vec![three_messages(), ExecutorItem::Shutdown]), Some(Ended::Stopped));
     assert_eq!(stored(&node_driver), 3);
 }

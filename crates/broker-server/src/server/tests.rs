@@ -18,7 +18,7 @@ use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, J
 use testkit::Wire;
 
 use super::*;
-use crate::{executor::Item, node_driver::NodeDriver};
+use crate::{executor::ExecutorItem, node_driver::NodeDriver};
 
 pub(crate) fn config() -> ServerConfig {
     ServerConfig {
@@ -46,7 +46,7 @@ fn fragile() -> NodeDriver {
     NodeDriver::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
 }
 
-fn send_to_topic() -> Item {
+fn send_to_topic() -> ExecutorItem {
     let path = EntityPath { entity: "t".into(), sub_queue: SubQueue::Main };
     let commands = vec![
         Command::Connect,
@@ -58,7 +58,7 @@ fn send_to_topic() -> Item {
         },
         Command::PublishTo { path, messages: vec![Message::default()], auto_create: false, ticket: None },
     ];
-    Item::Batch(Batch { client: ClientId(77), commands }, 0)
+    ExecutorItem::Batch(Batch { client: ClientId(77), commands }, 0)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn on_a_failing_disk() -> (NodeDriver, IoDone) {
     let mut node = broker_node::recover(disk.clone(), journal, CoreConfig::default()).unwrap();
     let mut worker = DiskWorker::new(disk);
     faults.0.store(true, Ordering::Relaxed);
-    let Item::Batch(batch, _) = send_to_topic() else { unreachable!("it is one") };
+    let ExecutorItem::Batch(batch, _) = send_to_topic() else { unreachable!("it is one") };
     node.handle_batch(now, batch);
     while node.work(now) {}
     let write = std::iter::from_fn(|| node.poll_io()).find(broker_log::IoRequest::is_write).unwrap();
@@ -111,7 +111,7 @@ fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_serv
     server.executor.begin(node_driver);
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
     assert!(!server.executor.has_ended());
-    server.executor.push(Item::Io(failed));
+    server.executor.push(ExecutorItem::Io(failed));
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
     assert!(server.executor.has_ended(), "what is brought now is handled by nobody");
@@ -158,7 +158,7 @@ fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
     let (node_driver, failed) = on_a_failing_disk();
     server.executor.begin(node_driver);
     assert_eq!(probe(&server, "/readyz").0, 200);
-    server.executor.push(Item::Io(failed));
+    server.executor.push(ExecutorItem::Io(failed));
     let mut stop = server.stop.subscribe();
     assert_eq!(server.runtime.as_ref().unwrap().block_on(shutdown::ordered(&mut stop)), Shutdown::Failed);
     everybody_is_told(&server, "the journal failed, nothing is accepted until a restart");

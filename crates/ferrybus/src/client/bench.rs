@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    Target, address,
+    BrokerEndpoint, address,
     connect::RESPONSE_TIMEOUT,
     fault::{fault, too_slow},
     send::{Window, filler},
@@ -32,7 +32,7 @@ struct Measured {
 }
 
 /// Measures through one connection, with one link in each direction.
-pub(crate) async fn bench(target: Target, arguments: &BenchArguments) -> Result<(), Failure> {
+pub(crate) async fn bench(target: BrokerEndpoint, arguments: &BenchArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, false);
     let size = usize::try_from(arguments.size.0).map_err(Failure::misuse)?;
     let mut client = target.connect(&queue).await?;

@@ -5,17 +5,17 @@
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::Target;
+use super::BrokerEndpoint;
 use crate::{failure::Failure, output, size_and_duration::Span};
 
 /// Says what time it is for the broker.
-pub(crate) async fn show_clock(target: Target, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn show_clock(target: BrokerEndpoint, as_json: bool) -> Result<(), Failure> {
     let time = target.ask(Method::GET, "/$ferrybus/clock", None).await?;
     print(&time, as_json)
 }
 
 /// Moves the broker's time forward.
-pub(crate) async fn advance_clock(target: Target, by: Span, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn advance_clock(target: BrokerEndpoint, by: Span, as_json: bool) -> Result<(), Failure> {
     let by = by.finite().and_then(|by| u64::try_from(by.as_millis()).ok());
     let by = by.ok_or_else(|| Failure::misuse("a clock cannot be moved for ever, expected such as `5m`"))?;
     let time = target.ask(Method::POST, "/$ferrybus/clock/advance", Some(json!({ "by_ms": by }))).await?;

@@ -11,7 +11,7 @@ use broker_server::EntityPlan;
 use serde_json::json;
 
 use super::{
-    Target,
+    BrokerEndpoint,
     http::changed_meanwhile,
     management::{EntityRef, Management, State},
 };
@@ -30,10 +30,10 @@ mod plan;
 
 use broker_state::BrokerState;
 use limits::Limits;
-use plan::{Plan, PlannedAction, Step};
+use plan::{Plan, PlanStep, PlannedAction};
 
 /// Compares, shows, and changes.
-pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<(), Failure> {
+pub(crate) async fn apply(target: BrokerEndpoint, arguments: &ApplyArguments) -> Result<(), Failure> {
     // Exit code 2 means differences here.
     let wanted = read(arguments).map_err(Failure::into_refusal)?;
     let mut management = target.management();
@@ -116,7 +116,7 @@ async fn make(
     Ok(Plan::new(&wanted, &found, prune, named))
 }
 
-async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), Failure> {
+async fn carry_out(management: &mut Management<'_>, step: &PlanStep) -> Result<(), Failure> {
     let entity_ref = &step.entity_ref;
     match step.planned {
         PlannedAction::Unchanged | PlannedAction::Refused => Ok(()),
@@ -148,7 +148,7 @@ async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), F
 /// The state for which the step was planned, if that is still so.
 async fn entity_state(
     management: &mut Management<'_>,
-    step: &Step,
+    step: &PlanStep,
     planned: &Described,
 ) -> Result<State, Failure> {
     if step.planned == PlannedAction::Create {
@@ -159,7 +159,7 @@ async fn entity_state(
     if is_same { Ok(state) } else { Err(changed_meanwhile(&what(step, &step.entity_ref.label()))) }
 }
 
-async fn rule_state(management: &mut Management<'_>, step: &Step) -> Result<State, Failure> {
+async fn rule_state(management: &mut Management<'_>, step: &PlanStep) -> Result<State, Failure> {
     let Some(planned) = &step.rule_before else { return Ok(State::New) };
     match management.find_rule(&step.entity_ref, &planned.name).await? {
         Some((found, state)) if found == *planned => Ok(state),
@@ -168,6 +168,6 @@ async fn rule_state(management: &mut Management<'_>, step: &Step) -> Result<Stat
 }
 
 /// Description of a step that failed.
-fn what(step: &Step, name: &str) -> String {
+fn what(step: &PlanStep, name: &str) -> String {
     format!("cannot {} {name}", step.planned.word())
 }

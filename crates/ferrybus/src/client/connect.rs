@@ -50,7 +50,7 @@ pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which broker, and how to get there.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct BrokerEndpoint {
     string: ConnectionString,
     address: Option<IpAddr>,
     authorities: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct Target {
     is_probe: bool,
 }
 
-impl Target {
+impl BrokerEndpoint {
     /// The broker that a configuration on this machine names, without a log-in.
     pub(super) fn of_probe(address: ProbeAddress, authorities: Option<PathBuf>) -> Self {
         let ProbeAddress { host, port, tls } = address;

@@ -8,7 +8,7 @@ use broker_admin::rfc_3339_millis;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use super::{Target, http::HttpRequest};
+use super::{BrokerEndpoint, http::HttpRequest};
 use crate::{
     failure::Failure,
     output,
@@ -19,7 +19,7 @@ use crate::{
 const PATH: &str = "/$ferrybus/connections";
 
 /// Lists who is connected.
-pub(crate) async fn list(target: Target, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(target: BrokerEndpoint, as_json: bool) -> Result<(), Failure> {
     let said = target.ask(Method::GET, PATH, None).await?;
     let unreadable = || Failure::new(format_args!("the broker's answer cannot be read: {said}"));
     let all = said.get("connections").and_then(Value::as_array).ok_or_else(unreadable)?;
@@ -87,7 +87,7 @@ fn user(connection: &Value) -> String {
 }
 
 /// Closes a connection.
-pub(crate) async fn close(target: Target, id: u64, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn close(target: BrokerEndpoint, id: u64, as_json: bool) -> Result<(), Failure> {
     let path = format!("{PATH}/{id}");
     let reply = target.http().send(HttpRequest::new(Method::DELETE, &path)).await?;
     if reply.status == StatusCode::NOT_FOUND {

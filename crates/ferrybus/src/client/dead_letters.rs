@@ -12,7 +12,7 @@ use fe2o3_amqp_types::{
 use tokio::time::timeout;
 
 use super::{
-    Target, address,
+    BrokerEndpoint, address,
     connect::{Client, GOODBYE},
     fault::fault,
     message::{self, Received},
@@ -59,7 +59,7 @@ fn text_property<'m>(message: &'m Received, name: &str) -> Option<&'m str> {
 }
 
 /// Prints dead letters.
-pub(crate) async fn list(target: Target, arguments: &DeadLetterArguments) -> Result<(), Failure> {
+pub(crate) async fn list(target: BrokerEndpoint, arguments: &DeadLetterArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, true);
     let mut client = target.connect(&queue).await?;
     let mut peek = Peek::open(&mut client, &queue, 1).await?;
@@ -94,7 +94,7 @@ fn print(message: &Received, as_json: bool) -> Result<(), Failure> {
 }
 
 /// Removes dead letters.
-pub(crate) async fn remove(target: Target, arguments: &DeadLetterArguments) -> Result<(), Failure> {
+pub(crate) async fn remove(target: BrokerEndpoint, arguments: &DeadLetterArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, true);
     let mut client = target.connect(&queue).await?;
     let removed = if arguments.wants_all() {

@@ -7,7 +7,7 @@ use broker_core::EntityKind;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Target,
+    BrokerEndpoint,
     management::{EntityRef, Management, State, word},
 };
 use crate::{
@@ -22,7 +22,7 @@ pub(crate) type Given = [(&'static Property, Wanted)];
 
 /// Creates an entity.
 pub(crate) async fn create(
-    target: Target,
+    target: BrokerEndpoint,
     entity_ref: EntityRef,
     given: &Given,
     as_json: bool,
@@ -40,7 +40,7 @@ pub(crate) async fn create(
 
 /// Changes what was given; with `force` whatever another has changed meanwhile.
 pub(crate) async fn update(
-    target: Target,
+    target: BrokerEndpoint,
     entity_ref: EntityRef,
     (given, force): (&Given, bool),
     as_json: bool,
@@ -96,7 +96,11 @@ fn change(property: &Property, before: &Described, after: &Described) -> String 
 }
 
 /// Shows an entity.
-pub(crate) async fn show(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn show(
+    target: BrokerEndpoint,
+    entity_ref: EntityRef,
+    as_json: bool,
+) -> Result<(), Failure> {
     let entity = target.management().get(&entity_ref).await?;
     if as_json {
         return output::line(json(&entity_ref, &entity));
@@ -121,7 +125,7 @@ pub(crate) async fn show(target: Target, entity_ref: EntityRef, as_json: bool) -
 }
 
 /// Lists the entities of a kind; those of a topic, where it is about subscriptions.
-pub(crate) async fn list(target: Target, like: EntityRef, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(target: BrokerEndpoint, like: EntityRef, as_json: bool) -> Result<(), Failure> {
     let mut management = target.management();
     if like.kind == EntityKind::Subscription {
         let topic = like.path.split("/Subscriptions/").next().unwrap_or_default();
@@ -183,7 +187,11 @@ fn sibling(like: &EntityRef, entity: &Described) -> EntityRef {
 }
 
 /// Deletes an entity.
-pub(crate) async fn delete(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn delete(
+    target: BrokerEndpoint,
+    entity_ref: EntityRef,
+    as_json: bool,
+) -> Result<(), Failure> {
     let mut management = target.management();
     management.get(&entity_ref).await?;
     management.delete(&entity_ref, &State::Any).await?;

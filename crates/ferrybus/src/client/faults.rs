@@ -6,13 +6,13 @@ use clap::ValueEnum as _;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::Target;
+use super::BrokerEndpoint;
 use crate::{arguments::FaultArguments, failure::Failure, output, size_and_duration::Span};
 
 const PATH: &str = "/$ferrybus/faults";
 
 /// Orders a fault.
-pub(crate) async fn add_fault(target: Target, arguments: &FaultArguments) -> Result<(), Failure> {
+pub(crate) async fn add_fault(target: BrokerEndpoint, arguments: &FaultArguments) -> Result<(), Failure> {
     let kind = arguments.kind.to_possible_value();
     let mut order = json!({
         "kind": kind.as_ref().map(clap::builder::PossibleValue::get_name),
@@ -33,7 +33,7 @@ pub(crate) async fn add_fault(target: Target, arguments: &FaultArguments) -> Res
 }
 
 /// Shows those that can still strike.
-pub(crate) async fn list_faults(target: Target, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list_faults(target: BrokerEndpoint, as_json: bool) -> Result<(), Failure> {
     let said = target.ask(Method::GET, PATH, None).await?;
     let faults = said.get("faults").and_then(Value::as_array);
     let unreadable = || Failure::new(format_args!("the broker's answer cannot be read: {said}"));
@@ -41,7 +41,11 @@ pub(crate) async fn list_faults(target: Target, as_json: bool) -> Result<(), Fai
 }
 
 /// Takes back one, or all.
-pub(crate) async fn clear_faults(target: Target, number: Option<u64>, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn clear_faults(
+    target: BrokerEndpoint,
+    number: Option<u64>,
+    as_json: bool,
+) -> Result<(), Failure> {
     let path = number.map_or(PATH.to_owned(), |number| format!("{PATH}/{number}"));
     let said = target.ask(Method::DELETE, &path, None).await?;
     if as_json {

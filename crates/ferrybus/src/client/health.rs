@@ -5,7 +5,7 @@
 use hyper::Method;
 use serde_json::Value;
 
-use super::{Target, http::HttpRequest};
+use super::{BrokerEndpoint, http::HttpRequest};
 use crate::{failure::Failure, output};
 
 /// The path that tells whether the broker lives, takes messages, or can be used at all.
@@ -18,7 +18,7 @@ pub(crate) const fn health_path(live: bool, sends: bool) -> &'static str {
 }
 
 /// Asks `path`. A broker that is degraded can be used: the reason is printed, and the command succeeds.
-pub(crate) async fn health(target: Target, path: &str, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn health(target: BrokerEndpoint, path: &str, as_json: bool) -> Result<(), Failure> {
     let reply = target.http().send(HttpRequest::new(Method::GET, path)).await?;
     let said: Option<Value> = serde_json::from_slice(&reply.body).ok();
     let word = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);

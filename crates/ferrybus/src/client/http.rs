@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    Target,
+    BrokerEndpoint,
     connect::{RESPONSE_TIMEOUT, Stream},
     fault::too_slow,
 };
@@ -108,11 +108,11 @@ pub(super) fn changed_meanwhile(what: &str) -> Failure {
 /// Requests one after the other, over a connection that is kept.
 #[derive(Debug)]
 pub(super) struct Http<'t> {
-    target: &'t Target,
+    target: &'t BrokerEndpoint,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Target {
+impl BrokerEndpoint {
     /// Makes one request and reads its answer, which is JSON.
     pub(super) async fn ask(
         &self,

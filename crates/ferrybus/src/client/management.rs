@@ -10,7 +10,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{
-    Target,
+    BrokerEndpoint,
     http::{Http, HttpRequest, Reply},
 };
 use crate::{failure::Failure, suggest::suggest};
@@ -126,7 +126,7 @@ pub(crate) struct Management<'t> {
     http: Http<'t>,
 }
 
-impl Target {
+impl BrokerEndpoint {
     pub(crate) const fn management(&self) -> Management<'_> {
         Management { http: self.http() }
     }

@@ -4,10 +4,10 @@
 
 use broker_core::EntityKind;
 
-use super::{Target, management::EntityRef};
+use super::{BrokerEndpoint, management::EntityRef};
 use crate::{failure::Failure, suggest::suggest};
 
-impl Target {
+impl BrokerEndpoint {
     /// The failure of a command about the entities of these names, with the names that were probably meant instead of
     /// the first that is missing. Whoever may not list entities gets the failure as it is.
     pub(super) async fn explain_missing(&self, names: &[&str], failure: Failure) -> Failure {
@@ -30,7 +30,7 @@ enum Hint {
     Unknown,
 }
 
-async fn hint(target: &Target, name: &str) -> Hint {
+async fn hint(target: &BrokerEndpoint, name: &str) -> Hint {
     // A sub-queue is there whenever its entity is.
     let name = name.trim_matches('/').split("/$").next().unwrap_or_default();
     let mut management = target.management();

@@ -9,7 +9,7 @@ use fe2o3_amqp_types::{
 use serde_amqp::read::SliceReader;
 
 use super::{
-    Target, address,
+    BrokerEndpoint, address,
     connect::Client,
     message::{self, Received},
     request::Requester,
@@ -17,7 +17,7 @@ use super::{
 use crate::{arguments::PeekArguments, failure::Failure, output};
 
 /// Asks `$management` for messages and prints them.
-pub(crate) async fn peek(target: Target, arguments: &PeekArguments) -> Result<(), Failure> {
+pub(crate) async fn peek(target: BrokerEndpoint, arguments: &PeekArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, arguments.dead_letter);
     let mut client = target.connect(&queue).await?;
     let mut peek = Peek::open(&mut client, &queue, arguments.from).await?;

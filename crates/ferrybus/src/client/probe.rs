@@ -12,20 +12,23 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-use super::Target;
+use super::BrokerEndpoint;
 use crate::{arguments::ConnectArguments, failure::Failure, settings::probe_address};
 
 /// The broker of the configuration, unless another one is named.
-pub(crate) fn probe_target(arguments: &ConnectArguments, config: Option<&Path>) -> Result<Target, Failure> {
+pub(crate) fn probe_target(
+    arguments: &ConnectArguments,
+    config: Option<&Path>,
+) -> Result<BrokerEndpoint, Failure> {
     let ConnectArguments { connection_string, server, address, .. } = arguments;
     let is_named = connection_string.is_some() || server.is_some() || address.is_some();
     let from_environment = env::var_os("FERRYBUS_CONNECTION_STRING").is_some_and(|text| !text.is_empty());
     if is_named || config.is_none() && from_environment {
-        return Target::new(arguments);
+        return BrokerEndpoint::new(arguments);
     }
     match probe_address(config)? {
-        Some(address) => Ok(Target::of_probe(address, arguments.ca.clone())),
-        None => Target::new(arguments),
+        Some(address) => Ok(BrokerEndpoint::of_probe(address, arguments.ca.clone())),
+        None => BrokerEndpoint::new(arguments),
     }
 }
 

@@ -8,7 +8,7 @@ use fe2o3_amqp_types::{
 };
 use serde_json::json;
 
-use super::{Target, address, connect::Client};
+use super::{BrokerEndpoint, address, connect::Client};
 use crate::{
     arguments::PurgeArguments,
     failure::Failure,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Removes the messages of a queue.
-pub(crate) async fn purge(target: Target, arguments: &PurgeArguments) -> Result<(), Failure> {
+pub(crate) async fn purge(target: BrokerEndpoint, arguments: &PurgeArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, false);
     let mut client = target.connect(&queue).await?;
     let before = arguments.before.map(|moment| moment.millis(super::now_millis()));

@@ -12,7 +12,7 @@ use fe2o3_amqp_types::{
 };
 use tokio::time::timeout;
 
-use super::{Target, address, fault::fault, message};
+use super::{BrokerEndpoint, address, fault::fault, message};
 use crate::{
     arguments::{Mode, ReceiveArguments, Settle},
     failure::Failure,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Receives until the count is reached or nothing more comes in time.
-pub(crate) async fn receive(target: Target, arguments: &ReceiveArguments) -> Result<(), Failure> {
+pub(crate) async fn receive(target: BrokerEndpoint, arguments: &ReceiveArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, arguments.dead_letter);
     let mut client = target.connect(&queue).await?;
     let delete = arguments.mode == Mode::ReceiveAndDelete;

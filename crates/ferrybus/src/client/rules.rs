@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    Target,
+    BrokerEndpoint,
     management::{EntityRef, State},
 };
 use crate::{
@@ -26,7 +26,7 @@ fn subscription(rule: &RulePath) -> EntityRef {
 }
 
 /// Adds a rule.
-pub(crate) async fn create(target: Target, arguments: &RuleArguments) -> Result<(), Failure> {
+pub(crate) async fn create(target: BrokerEndpoint, arguments: &RuleArguments) -> Result<(), Failure> {
     let (filter, action) = (filter(arguments)?, NewAction::read(arguments)?);
     let filter = filter.ok_or_else(|| {
         Failure::misuse("no filter was given")
@@ -41,7 +41,11 @@ pub(crate) async fn create(target: Target, arguments: &RuleArguments) -> Result<
 }
 
 /// Replaces what was given; with `force` whatever another has changed meanwhile.
-pub(crate) async fn update(target: Target, arguments: &RuleArguments, force: bool) -> Result<(), Failure> {
+pub(crate) async fn update(
+    target: BrokerEndpoint,
+    arguments: &RuleArguments,
+    force: bool,
+) -> Result<(), Failure> {
     let (filter, action) = (filter(arguments)?, NewAction::read(arguments)?);
     if filter.is_none() && matches!(action, NewAction::Kept) {
         return Err(Failure::misuse("neither a filter nor an action was given to change"));
@@ -80,13 +84,17 @@ async fn find(
 }
 
 /// Shows a rule.
-pub(crate) async fn show(target: Target, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn show(target: BrokerEndpoint, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
     let (found, _) = find(&mut target.management(), rule).await?;
     print(&[found], as_json)
 }
 
 /// Lists the rules of a subscription.
-pub(crate) async fn list(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(
+    target: BrokerEndpoint,
+    entity_ref: EntityRef,
+    as_json: bool,
+) -> Result<(), Failure> {
     let mut management = target.management();
     management.need(&entity_ref).await?;
     let all = management.rules(&entity_ref).await?;
@@ -97,7 +105,7 @@ pub(crate) async fn list(target: Target, entity_ref: EntityRef, as_json: bool) -
 }
 
 /// Takes a rule away.
-pub(crate) async fn delete(target: Target, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn delete(target: BrokerEndpoint, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
     let entity_ref = subscription(rule);
     let mut management = target.management();
     let (found, _) = find(&mut management, rule).await?;

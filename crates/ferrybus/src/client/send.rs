@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    Target, address,
+    BrokerEndpoint, address,
     connect::RESPONSE_TIMEOUT,
     fault::{fault, refusal, too_slow},
 };
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Sends what the arguments say.
-pub(crate) async fn send(target: Target, arguments: &SendArguments) -> Result<(), Failure> {
+pub(crate) async fn send(target: BrokerEndpoint, arguments: &SendArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, false);
     let body = body(arguments)?;
     let header = header(arguments)?;

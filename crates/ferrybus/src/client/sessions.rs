@@ -14,11 +14,11 @@ use fe2o3_amqp_types::{
 };
 use serde_json::json;
 
-use super::{Target, address, connect::Client, request::ManagementResponse};
+use super::{BrokerEndpoint, address, connect::Client, request::ManagementResponse};
 use crate::{arguments::NewState, failure::Failure, output};
 
 /// Lists the sessions of a queue.
-pub(crate) async fn list(target: Target, queue: &str, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(target: BrokerEndpoint, queue: &str, as_json: bool) -> Result<(), Failure> {
     let queue = address(queue, false);
     let mut client = target.connect(&queue).await?;
     let mut management = client.requester(&format!("{queue}/$management")).await?;
@@ -78,7 +78,7 @@ fn ids(answer: &ManagementResponse, queue: &str) -> Result<Vec<String>, Failure>
 
 /// Prints the state of a session.
 pub(crate) async fn get_state(
-    target: Target,
+    target: BrokerEndpoint,
     queue: &str,
     session: &str,
     as_json: bool,
@@ -114,7 +114,7 @@ pub(crate) async fn get_state(
 
 /// Replaces the state of a session.
 pub(crate) async fn set_state(
-    target: Target,
+    target: BrokerEndpoint,
     queue: &str,
     session: &str,
     new: &NewState,
@@ -157,7 +157,7 @@ fn read(new: &NewState) -> Result<Option<Vec<u8>>, Failure> {
 
 /// Asks the management node while this connection holds the session.
 async fn under_lock(
-    target: Target,
+    target: BrokerEndpoint,
     queue: &str,
     session: &str,
     (name, body): (&str, Vec<(&str, Value)>),

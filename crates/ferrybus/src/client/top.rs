@@ -15,7 +15,7 @@ use ratatui::{
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
-    Target,
+    BrokerEndpoint,
     http::{Http, HttpRequest},
 };
 use crate::{arguments::TopArguments, failure::Failure, output, property::human_time, table::Table};
@@ -33,7 +33,7 @@ use screen::View;
 const PATH: &str = "/metrics";
 
 /// Shows the entities until somebody has seen enough, or once.
-pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), Failure> {
+pub(crate) async fn top(target: BrokerEndpoint, arguments: &TopArguments) -> Result<(), Failure> {
     if arguments.once {
         let (sample, is_cut) = sample(&mut target.http()).await?;
         if is_cut {
@@ -130,7 +130,12 @@ enum KeyAction {
 }
 
 impl App {
-    fn new(target: &Target, arguments: &TopArguments, interval: Duration, first: MetricsByEntity) -> Self {
+    fn new(
+        target: &BrokerEndpoint,
+        arguments: &TopArguments,
+        interval: Duration,
+        first: MetricsByEntity,
+    ) -> Self {
         let view = View {
             place: target.place(),
             interval: human_time(interval),

@@ -35,7 +35,7 @@ fn the_clock_is_shown_and_moved_from_the_command_line() {
 }
 
 #[test]
-fn no_clock_is_moved_and_no_fault_ordered_by_who_may_not_or_where_it_may_not() {
+fn clock_and_faults_are_closed_to_clients_without_the_right_and_to_brokers_without_test_mode() {
     let folder = Folder::new("clock-refused");
     let broker = Broker::start(&folder.0, &serve(&[]));
     let refused = |line: &[&str], string: &str, expected: &str, exit: i32| {

@@ -14,7 +14,7 @@ use testkit::Script;
 
 use crate::{
     model::{EntityIndex, Id, Incarnations, Lifetime, Model, SendGroupId, SendPath, Session, SettlementKind},
-    plan::{Target, Topology},
+    plan::{SendTarget, Topology},
     reader::{self, Key, Letter},
     rng::Rng,
 };
@@ -50,7 +50,7 @@ impl ClientContext<'_> {
     pub(super) fn new_message(
         &mut self,
         group: SendGroupId,
-        target: Target,
+        target: SendTarget,
         due: Due,
         (link, batched): (Option<Incarnations>, Batched),
     ) -> Bytes {
@@ -58,7 +58,7 @@ impl ClientContext<'_> {
         let entities = self.topology.of(target, number);
         let (key, session) = self.key((group, batched), target, session);
         // No time to live where forwarding restarts it, or where expiry would remove a message of a session unseen.
-        let forwarded = matches!(target, Target::Forwarder(_));
+        let forwarded = matches!(target, SendTarget::Forwarder(_));
         if forwarded {
             self.model.count("messages forwarded");
         }
@@ -85,7 +85,7 @@ impl ClientContext<'_> {
     fn key(
         &mut self,
         (group, batched): (SendGroupId, Batched),
-        target: Target,
+        target: SendTarget,
         session: Session,
     ) -> (Key, Session) {
         if !self.topology.is_partitioned(target) {

@@ -20,7 +20,7 @@ use crate::{
         EntityIndex, Id, Incarnation, Incarnations, Location, Model, ObservedDelivery, Session,
         SettlementKind,
     },
-    plan::{PlantedFault, Target::Forwarder, Topology},
+    plan::{PlantedFault, SendTarget::Forwarder, Topology},
     reader,
 };
 

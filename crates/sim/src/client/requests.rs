@@ -7,7 +7,7 @@ mod fetched;
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Source, Target as Terminus},
+    performative::{Attach, Source, Target},
     raw::{AnnotationValue, RawMap, RawValue},
     types::Role,
 };
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::amqp_session::{AmqpSession, Batched, ClientContext, PendingDelivery};
 use crate::{
     model::{EntityIndex, Id, Incarnation, Model, SendGroupId, Session, SettlementKind},
-    plan::Target,
+    plan::SendTarget,
     reader,
 };
 use fetched::Fetched;
@@ -32,7 +32,7 @@ enum PendingRequest {
     /// That a session is held for longer.
     RenewSession(EntityIndex, Session),
     /// The numbers of a schedule.
-    Schedule(Target, SendGroupId),
+    Schedule(SendTarget, SendGroupId),
     /// That a schedule is gone.
     Cancel(SendGroupId),
     /// A deferred message: under a lock, or for good, how often it had been seen then, and the first entity that can be
@@ -72,12 +72,12 @@ impl Requests {
         let node = format!("{address}/$management");
         let mut out = Attach::new(amqp.name(handle), handle, Role::Sender);
         out.source = Some(Source::new("here"));
-        out.target = Some(Terminus::new(node.as_str()));
+        out.target = Some(Target::new(node.as_str()));
         out.initial_delivery_count = Some(0);
         amqp.attach(out);
         let mut answers = Attach::new(amqp.name(handle + 1), handle + 1, Role::Receiver);
         answers.source = Some(Source::new(node.as_str()));
-        answers.target = Some(Terminus::new("here"));
+        answers.target = Some(Target::new("here"));
         amqp.attach(answers);
         let (held, tried) = (Vec::new(), Vec::new());
         let next_state = amqp.holder * 1_000;
@@ -162,7 +162,12 @@ impl Requests {
     }
 
     /// Schedules one message or two, for soon.
-    pub(super) fn schedule(&mut self, target: Target, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+    pub(super) fn schedule(
+        &mut self,
+        target: SendTarget,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
+    ) {
         let group = cx.model.new_send_group();
         let due = cx.now + 1 + cx.rng.below(20_000);
         cx.model.scheduling(group, due);
@@ -175,7 +180,7 @@ impl Requests {
     }
 
     /// Cancels a schedule, whoever has made it.
-    pub(super) fn cancel(&mut self, target: Target, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+    pub(super) fn cancel(&mut self, target: SendTarget, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
         let known = cx.model.schedules.iter().rposition(|(other, ..)| *other == target);
         let Some(known) = known else { return self.schedule(target, amqp, cx) };
         let (_, group, numbers) = cx.model.schedules.swap_remove(known);
@@ -316,7 +321,7 @@ impl Requests {
 }
 
 fn scheduled(
-    target: Target,
+    target: SendTarget,
     group: SendGroupId,
     numbers: Option<Vec<i64>>,
     model: &mut Model,

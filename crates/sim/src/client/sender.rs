@@ -2,7 +2,7 @@
 //!
 //! Invariant: the model knows a message before the wire does.
 
-use amqp_codec::performative::{Attach, DeliveryState, Detach, Source, Target as Terminus};
+use amqp_codec::performative::{Attach, DeliveryState, Detach, Source, Target};
 use amqp_codec::types::Role;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::amqp_session::{AmqpSession, Batched, ClientContext, PendingDelivery, check_departure};
 use crate::{
     model::{EntityIndex, Incarnation, Incarnations, SendGroupId},
-    plan::Target,
+    plan::SendTarget,
 };
 
 const UNANSWERED_MAX: usize = 40;
@@ -29,13 +29,18 @@ enum LinkState {
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) handle: u32,
-    pub(super) target: Target,
+    pub(super) target: SendTarget,
     link_state: LinkState,
 }
 
 impl Sender {
     /// A link that is being attached.
-    pub(super) fn new(amqp: &mut AmqpSession, handle: u32, target: Target, cx: &ClientContext<'_>) -> Self {
+    pub(super) fn new(
+        amqp: &mut AmqpSession,
+        handle: u32,
+        target: SendTarget,
+        cx: &ClientContext<'_>,
+    ) -> Self {
         let mut sender = Self { handle, target, link_state: LinkState::Closed };
         sender.attach(amqp, cx);
         sender
@@ -49,7 +54,7 @@ impl Sender {
         let address = cx.topology.target_address(self.target);
         let mut attach = Attach::new(amqp.name(self.handle), self.handle, Role::Sender);
         attach.source = Some(Source::new("here"));
-        attach.target = Some(Terminus::new(address.as_str()));
+        attach.target = Some(Target::new(address.as_str()));
         attach.initial_delivery_count = Some(0);
         amqp.attach(attach);
         let first = self.entity().map_or(0, |entity| cx.model.first_incarnation(entity));
@@ -57,7 +62,7 @@ impl Sender {
     }
 
     fn entity(&self) -> Option<EntityIndex> {
-        if let Target::Queue(entity) = self.target { Some(entity) } else { None }
+        if let SendTarget::Queue(entity) = self.target { Some(entity) } else { None }
     }
 
     pub(super) fn is_open(&self) -> bool {

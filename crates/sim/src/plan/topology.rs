@@ -13,7 +13,7 @@ const TOPIC: &str = "t";
 
 /// Address to which a message is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum SendTarget {
     Queue(EntityIndex),
     Topic,
     /// A queue that forwards what it gets.
@@ -84,7 +84,7 @@ impl Interest {
 
 /// Kind of an entity.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     Queue,
     Subscription(Interest),
 }
@@ -92,7 +92,7 @@ pub(crate) enum Kind {
 /// An entity from which messages are received.
 #[derive(Clone, Debug)]
 pub(crate) struct Entity {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SourceKind,
     pub(crate) settings: EntitySettings,
     /// It is deleted now and then, and created again.
     pub(crate) is_recreated: bool,
@@ -133,7 +133,7 @@ pub(crate) struct Topology {
     /// Entities from which messages are received, by [`EntityIndex`].
     pub(crate) entities: Vec<Entity>,
     /// Targets of the forwarding queues.
-    pub(crate) forwarders: Vec<Target>,
+    pub(crate) forwarders: Vec<SendTarget>,
     /// Whether the topic has partitions, and so its subscriptions.
     pub(crate) partitioned_topic: bool,
     /// Planted fault, which an oracle must notice.
@@ -153,17 +153,17 @@ impl Topology {
     /// Address of an entity.
     pub(crate) fn address(&self, entity: EntityIndex) -> String {
         match self.entities.get(entity).map(|entity| &entity.kind) {
-            Some(Kind::Subscription(_)) => format!("{TOPIC}/Subscriptions/s{entity}"),
+            Some(SourceKind::Subscription(_)) => format!("{TOPIC}/Subscriptions/s{entity}"),
             _ => format!("q{entity}"),
         }
     }
 
     /// Address of a target.
-    pub(crate) fn target_address(&self, target: Target) -> String {
+    pub(crate) fn target_address(&self, target: SendTarget) -> String {
         match target {
-            Target::Queue(entity) => self.address(entity),
-            Target::Topic => TOPIC.into(),
-            Target::Forwarder(forwarder) => format!("w{forwarder}"),
+            SendTarget::Queue(entity) => self.address(entity),
+            SendTarget::Topic => TOPIC.into(),
+            SendTarget::Forwarder(forwarder) => format!("w{forwarder}"),
         }
     }
 
@@ -178,7 +178,7 @@ impl Topology {
     /// Whether what was delivered has the properties that it was sent with, or those that the rule made of them.
     pub(crate) fn check_properties(&self, entity: EntityIndex, read: &Read) -> Result<bool, String> {
         let kind = self.entities.get(entity).map(|entity| &entity.kind);
-        let is_changed = matches!(kind, Some(Kind::Subscription(Interest::Changed)));
+        let is_changed = matches!(kind, Some(SourceKind::Subscription(Interest::Changed)));
         let number = read.number.ok_or_else(|| format!("message {} has lost its number", read.id))?;
         let label = if is_changed { "changed".to_owned() } else { format!("n{number}") };
         let expected = (is_changed.then_some(number * 2 + 1), !is_changed, label);
@@ -193,9 +193,9 @@ impl Topology {
     }
 
     /// The entity of a queue without sessions.
-    pub(crate) fn plain(&self, target: Target) -> Option<EntityIndex> {
+    pub(crate) fn plain(&self, target: SendTarget) -> Option<EntityIndex> {
         match target {
-            Target::Queue(entity) if !self.has_sessions(entity) => Some(entity),
+            SendTarget::Queue(entity) if !self.has_sessions(entity) => Some(entity),
             _ => None,
         }
     }
@@ -221,8 +221,8 @@ impl Topology {
     }
 
     /// The same of what is sent to.
-    pub(crate) fn is_recreated_target(&self, target: Target) -> bool {
-        matches!(target, Target::Queue(entity) if self.is_recreated(entity))
+    pub(crate) fn is_recreated_target(&self, target: SendTarget) -> bool {
+        matches!(target, SendTarget::Queue(entity) if self.is_recreated(entity))
     }
 
     /// The queues that forward straight to one that is deleted now and then, with its entity: what comes when it is gone
@@ -231,14 +231,14 @@ impl Topology {
         let forwarders = self.forwarders.iter().enumerate();
         forwarders
             .filter_map(|(forwarder, onward)| match onward {
-                Target::Queue(entity) if self.is_recreated(*entity) => Some((forwarder, *entity)),
+                SendTarget::Queue(entity) if self.is_recreated(*entity) => Some((forwarder, *entity)),
                 _ => None,
             })
             .collect()
     }
 
-    pub(crate) fn drops_duplicates(&self, target: Target) -> bool {
-        let Target::Queue(entity) = target else { return false };
+    pub(crate) fn drops_duplicates(&self, target: SendTarget) -> bool {
+        let SendTarget::Queue(entity) = target else { return false };
         self.settings(entity).is_some_and(|settings| settings.requires_duplicate_detection)
     }
 
@@ -250,41 +250,41 @@ impl Topology {
     }
 
     /// Whether what is sent there comes to an entity with partitions.
-    pub(crate) fn is_partitioned(&self, target: Target) -> bool {
+    pub(crate) fn is_partitioned(&self, target: SendTarget) -> bool {
         match target {
-            Target::Queue(entity) => self.settings(entity).is_some_and(|it| it.enable_partitioning),
-            Target::Topic => self.partitioned_topic,
-            Target::Forwarder(forwarder) => {
+            SendTarget::Queue(entity) => self.settings(entity).is_some_and(|it| it.enable_partitioning),
+            SendTarget::Topic => self.partitioned_topic,
+            SendTarget::Forwarder(forwarder) => {
                 self.forwarders.get(forwarder).is_some_and(|onward| self.is_partitioned(*onward))
             }
         }
     }
 
     /// Whether what is sent there comes to the topic in the end.
-    pub(crate) fn reaches_topic(&self, target: Target) -> bool {
+    pub(crate) fn reaches_topic(&self, target: SendTarget) -> bool {
         match target {
-            Target::Queue(_) => false,
-            Target::Topic => true,
-            Target::Forwarder(forwarder) => {
+            SendTarget::Queue(_) => false,
+            SendTarget::Topic => true,
+            SendTarget::Forwarder(forwarder) => {
                 self.forwarders.get(forwarder).is_some_and(|onward| self.reaches_topic(*onward))
             }
         }
     }
 
     /// Everything that can be sent to.
-    pub(crate) fn targets(&self) -> Vec<Target> {
+    pub(crate) fn targets(&self) -> Vec<SendTarget> {
         let queues =
-            self.entities.iter().enumerate().filter(|(_, entity)| matches!(entity.kind, Kind::Queue));
-        let mut targets: Vec<Target> = queues.map(|(entity, _)| Target::Queue(entity)).collect();
+            self.entities.iter().enumerate().filter(|(_, entity)| matches!(entity.kind, SourceKind::Queue));
+        let mut targets: Vec<SendTarget> = queues.map(|(entity, _)| SendTarget::Queue(entity)).collect();
         if targets.len() < self.count() {
-            targets.push(Target::Topic);
+            targets.push(SendTarget::Topic);
         }
-        targets.extend((0..self.forwarders.len()).map(Target::Forwarder));
+        targets.extend((0..self.forwarders.len()).map(SendTarget::Forwarder));
         targets
     }
 
     /// Entities that messages of a target can reach, whatever their number.
-    pub(crate) fn all_of(&self, target: Target) -> Vec<EntityIndex> {
+    pub(crate) fn all_of(&self, target: SendTarget) -> Vec<EntityIndex> {
         let mut entities: Vec<EntityIndex> = (0..10).flat_map(|number| self.of(target, number)).collect();
         entities.sort_unstable();
         entities.dedup();
@@ -292,18 +292,18 @@ impl Topology {
     }
 
     /// Entities that a message with this number must reach, one copy each.
-    pub(crate) fn of(&self, target: Target, number: u64) -> Vec<EntityIndex> {
+    pub(crate) fn of(&self, target: SendTarget, number: u64) -> Vec<EntityIndex> {
         match target {
-            Target::Queue(entity) => vec![entity],
-            Target::Topic => {
-                let wants = |entity: &Entity| matches!(entity.kind, Kind::Subscription(interest) if interest.wants(number));
+            SendTarget::Queue(entity) => vec![entity],
+            SendTarget::Topic => {
+                let wants = |entity: &Entity| matches!(entity.kind, SourceKind::Subscription(interest) if interest.wants(number));
                 (0..)
                     .zip(&self.entities)
                     .filter(|(_, entity)| wants(entity))
                     .map(|(entity, _)| entity)
                     .collect()
             }
-            Target::Forwarder(forwarder) => {
+            SendTarget::Forwarder(forwarder) => {
                 self.forwarders.get(forwarder).map_or_else(Vec::new, |onward| self.of(*onward, number))
             }
         }
@@ -333,8 +333,8 @@ impl Topology {
             ..entity.settings.clone()
         };
         Some(match entity.kind {
-            Kind::Queue => create(name, EntityKind::Queue, &settings, ticket),
-            Kind::Subscription(interest) => {
+            SourceKind::Queue => create(name, EntityKind::Queue, &settings, ticket),
+            SourceKind::Subscription(interest) => {
                 let (name, settings) = (name.into(), Box::new(settings));
                 let rules = interest.rules(self.is_free_of(PlantedFault::NoRuleActions));
                 Command::CreateSubscription { name, settings, rules, ticket }
@@ -346,7 +346,7 @@ impl Topology {
     pub(crate) fn setup(&self) -> Batch {
         let ticket = Ticket(0);
         let mut commands = vec![Command::Connect];
-        if self.targets().contains(&Target::Topic) {
+        if self.targets().contains(&SendTarget::Topic) {
             let enable_partitioning = self.partitioned_topic && self.is_free_of(PlantedFault::NoPartitions);
             let settings = EntitySettings { enable_partitioning, ..EntitySettings::default() };
             commands.push(create(TOPIC.into(), EntityKind::Topic, &settings, ticket));
@@ -361,7 +361,12 @@ impl Topology {
             let forwards = self.is_free_of(PlantedFault::NoForwarding);
             let status = if forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
             let settings = EntitySettings { forward_to, status, ..EntitySettings::default() };
-            create(self.target_address(Target::Forwarder(forwarder)), EntityKind::Queue, &settings, ticket)
+            create(
+                self.target_address(SendTarget::Forwarder(forwarder)),
+                EntityKind::Queue,
+                &settings,
+                ticket,
+            )
         }));
         commands.push(Command::Disconnect);
         Batch { client: SETUP, commands }

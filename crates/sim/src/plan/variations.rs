@@ -4,7 +4,7 @@
 
 use broker_core::EntitySettings;
 
-use super::{Entity, Interest, Kind, Plan, Target, settings};
+use super::{Entity, Interest, Plan, SendTarget, SourceKind, settings};
 use crate::rng::Rng;
 
 impl Plan {
@@ -33,7 +33,7 @@ impl Plan {
         // By which way a copy came can be told of one subscription only.
         let mut may_be_copies = true;
         for entity in &mut self.topology.entities {
-            let is_copy = matches!(entity.kind, Kind::Subscription(_));
+            let is_copy = matches!(entity.kind, SourceKind::Subscription(_));
             if (may_be_copies || !is_copy) && rng.chance(70) {
                 entity.dead_letter_target = Some(dead_letter_target);
                 may_be_copies &= !is_copy;
@@ -41,7 +41,7 @@ impl Plan {
         }
         let is_recreated = rng.chance(50);
         self.topology.entities.push(Entity {
-            kind: Kind::Queue,
+            kind: SourceKind::Queue,
             settings,
             is_recreated,
             dead_letter_target: None,
@@ -56,27 +56,27 @@ impl Plan {
         self.topology.partitioned_topic = rng.chance(50);
         for entity in &mut self.topology.entities {
             entity.settings.enable_partitioning = match entity.kind {
-                Kind::Queue => rng.chance(60),
-                Kind::Subscription(_) => self.topology.partitioned_topic,
+                SourceKind::Queue => rng.chance(60),
+                SourceKind::Subscription(_) => self.topology.partitioned_topic,
             };
         }
     }
 
     /// A queue that is deleted now and then, perhaps a queue that forwards to it, and perhaps a subscription.
     fn add_fleeting(&mut self, rng: &mut Rng) {
-        let has_topic = self.topology.targets().contains(&Target::Topic);
+        let has_topic = self.topology.targets().contains(&SendTarget::Topic);
         let queue = self.topology.count();
         let recreated =
             |kind, settings| Entity { kind, settings, is_recreated: true, dead_letter_target: None };
         // A repeated send would be no duplicate for an entity that was deleted and created again.
         let plain =
             |rng: &mut Rng| EntitySettings { requires_duplicate_detection: false, ..settings(rng, false) };
-        self.topology.entities.push(recreated(Kind::Queue, plain(rng)));
+        self.topology.entities.push(recreated(SourceKind::Queue, plain(rng)));
         if has_topic && rng.chance(60) {
-            self.topology.entities.push(recreated(Kind::Subscription(Interest::All), plain(rng)));
+            self.topology.entities.push(recreated(SourceKind::Subscription(Interest::All), plain(rng)));
         }
         if rng.chance(60) {
-            self.topology.forwarders.push(Target::Queue(queue));
+            self.topology.forwarders.push(SendTarget::Queue(queue));
             // Forwarding writes the copy before it frees the original: a full disk would block it for good.
             self.max_disk_bytes = None;
         }

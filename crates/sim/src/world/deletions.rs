@@ -10,7 +10,7 @@ use super::{SETUP, World};
 use crate::{
     client::{Mode, Purpose},
     model::EntityIndex,
-    plan::{PlantedFault, Target},
+    plan::{PlantedFault, SendTarget},
 };
 
 /// One step in this many deletes an existing entity.
@@ -49,14 +49,14 @@ impl World<'_> {
         for entity in self.plan.topology.recreated() {
             self.connect(Purpose::Consume(entity, false, Mode::Second));
             self.connect(Purpose::TransactWith(entity));
-            let target = Target::Queue(entity);
+            let target = SendTarget::Queue(entity);
             if self.plan.topology.targets().contains(&target) {
                 self.connect(Purpose::Publish(target));
                 self.connect(Purpose::Manage(target));
             }
         }
         for (forwarder, _) in self.plan.topology.dead_lettering_forwarders() {
-            self.connect(Purpose::Publish(Target::Forwarder(forwarder)));
+            self.connect(Purpose::Publish(SendTarget::Forwarder(forwarder)));
         }
     }
 

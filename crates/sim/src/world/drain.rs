@@ -8,7 +8,7 @@ use super::World;
 use crate::{
     client::{ClientContext, Purpose},
     model::Location,
-    plan::Target,
+    plan::SendTarget,
 };
 
 impl World<'_> {
@@ -54,7 +54,7 @@ impl World<'_> {
     fn peek_forwarded(&mut self) -> Result<(), String> {
         self.connections.clear();
         for forwarder in 0..self.plan.topology.forwarders.len() {
-            self.connect(Purpose::PeekForwarder(Target::Forwarder(forwarder)));
+            self.connect(Purpose::PeekForwarder(SendTarget::Forwarder(forwarder)));
         }
         for entity in self.plan.topology.dead_letter_targets().into_keys() {
             self.connect(Purpose::PeekDeadLetters(entity));

@@ -3,7 +3,7 @@
 //! Invariant: a crate that is not in the table is a finding, so no arrow appears by accident.
 
 use super::Findings;
-use crate::workspace::{Dependency, Kind, Package};
+use crate::workspace::{Dependency, DependencyKind, Package};
 
 /// Each crate of the product and the crates it may name. A new row needs a decision record.
 pub(super) const ARROWS: [(&str, &[&str]); 11] = [
@@ -79,7 +79,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
 
 fn fault(name: &str, allowed: &[&str], dependency: &Dependency) -> Option<String> {
     let other = dependency.name.as_str();
-    let in_tests = dependency.kind == Kind::Dev;
+    let in_tests = dependency.kind == DependencyKind::Dev;
     if dependency.local {
         let fine =
             allowed.contains(&other) || in_tests && (OUTSIDE.contains(&other) || reachable(allowed, other));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Findings, sources};
 use crate::Fallible;
-use crate::workspace::{Kind, Package, Workspace};
+use crate::workspace::{DependencyKind, Package, Workspace};
 
 /// Each library, and the crates in which it serves.
 const SERVING: [(&str, &[&str]); 7] = [
@@ -33,7 +33,8 @@ pub(super) fn check(workspace: &Workspace, files: &[PathBuf], findings: &mut Fin
 /// Reason why `library` does not serve in the crate `name`, whose own code is `texts`.
 fn fault(packages: &[Package], library: &str, name: &str, texts: &[String]) -> Option<String> {
     let listed = packages.iter().filter(|package| package.name == name).flat_map(|p| &p.dependencies);
-    let listed = listed.filter(|dependency| dependency.kind == Kind::Normal).any(|d| d.name == library);
+    let listed =
+        listed.filter(|dependency| dependency.kind == DependencyKind::Normal).any(|d| d.name == library);
     if !listed {
         return Some(format!("`{name}` does not depend on `{library}`, which it was asked to be built on"));
     }

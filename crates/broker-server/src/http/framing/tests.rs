@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// The bytes that pass the check when they arrive cut like this, and the fault found in them.
-fn examined(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Option<Fault>) {
+fn examined(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Option<FramingFault>) {
     let mut framing = Framing::default();
     let mut out = bytes.to_vec();
     let mut rest = &mut out[..];
@@ -19,57 +19,73 @@ fn examined(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Option<Fault>) {
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A request, what is wrong with it, and how many of its bytes stay readable (`None`: no matter, or all).
-const CASES: [(&str, Option<Fault>, Option<usize>); 28] = [
+const CASES: [(&str, Option<FramingFault>, Option<usize>); 28] = [
     (GET, None, None),
     ("GET / HTTP/1.0\r\n\r\n", None, None),
     ("GET / HTTP/1.1\r\nHost:\r\n\r\n", None, None),
     ("GET / HTTP/1.1\r\nhOsT: [::1]:5300\r\n\r\n", None, None),
-    ("GET / HTTP/1.1\r\n\r\n", Some(Fault::NoHost), Some(17)),
-    ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Some(Fault::TwoHosts), None),
-    ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Some(Fault::BadHost), None),
-    ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", Some(Fault::BadHost), None),
-    ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", Some(Fault::BadHost), None),
-    ("GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", Some(Fault::BadHost), None),
-    ("GET / HTTP/1.1\nHost: a\r\n\r\n", Some(Fault::LineEnd), Some(14)),
-    ("GET / HTTP/1.1\r\nHost: a\n\r\n", Some(Fault::LineEnd), None),
-    ("GET / HTTP/1.1\r\nHost: a\r\n\n", Some(Fault::LineEnd), None),
-    ("GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n Host: b\r\n\r\n", Some(Fault::Folded), None),
+    ("GET / HTTP/1.1\r\n\r\n", Some(FramingFault::NoHost), Some(17)),
+    ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Some(FramingFault::TwoHosts), None),
+    ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Some(FramingFault::BadHost), None),
+    ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", Some(FramingFault::BadHost), None),
+    ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", Some(FramingFault::BadHost), None),
+    ("GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", Some(FramingFault::BadHost), None),
+    ("GET / HTTP/1.1\nHost: a\r\n\r\n", Some(FramingFault::LineEnd), Some(14)),
+    ("GET / HTTP/1.1\r\nHost: a\n\r\n", Some(FramingFault::LineEnd), None),
+    ("GET / HTTP/1.1\r\nHost: a\r\n\n", Some(FramingFault::LineEnd), None),
+    ("GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n Host: b\r\n\r\n", Some(FramingFault::Folded), None),
     ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", None, None),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
-        Some(Fault::TwoLengths),
+        Some(FramingFault::TwoLengths),
         None,
     ),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: +2\r\n\r\nab", Some(Fault::BadLength), None),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2, 2\r\n\r\nab", Some(Fault::BadLength), None),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", Some(Fault::BadLength), None),
+    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: +2\r\n\r\nab", Some(FramingFault::BadLength), None),
+    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2, 2\r\n\r\nab", Some(FramingFault::BadLength), None),
+    ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", Some(FramingFault::BadLength), None),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        Some(Fault::BadLength),
+        Some(FramingFault::BadLength),
         None,
     ),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        Some(Fault::LengthAndEncoding),
+        Some(FramingFault::LengthAndEncoding),
         None,
     ),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\ntransfer-encoding: CHUNKED\r\ncontent-length: 2\r\n\r\n0\r\n\r\n",
-        Some(Fault::LengthAndEncoding),
+        Some(FramingFault::LengthAndEncoding),
         None,
     ),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Some(Fault::Encoding), None),
+    (
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        Some(FramingFault::Encoding),
+        None,
+    ),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-        Some(Fault::Encoding),
+        Some(FramingFault::Encoding),
         None,
     ),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", Some(Fault::ChunkSize), None),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", Some(Fault::ChunkSize), None),
-    ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\nab\r\n", Some(Fault::LineEnd), None),
+    (
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+        Some(FramingFault::ChunkSize),
+        None,
+    ),
+    (
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+        Some(FramingFault::ChunkSize),
+        None,
+    ),
+    (
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\nab\r\n",
+        Some(FramingFault::LineEnd),
+        None,
+    ),
     (
         "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
-        Some(Fault::ChunkEnd),
+        Some(FramingFault::ChunkEnd),
         None,
     ),
 ];
@@ -77,7 +93,7 @@ const CASES: [(&str, Option<Fault>, Option<usize>); 28] = [
 #[test]
 fn each_fault_of_a_request_is_found_and_the_rest_made_unreadable() {
     let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(600));
-    let long = [(long.as_str(), Some(Fault::Long), None)];
+    let long = [(long.as_str(), Some(FramingFault::Long), None)];
     for (request, fault, readable) in CASES.into_iter().chain(long) {
         let (out, found) = examined(request.as_bytes(), &[]);
         assert_eq!(found, fault, "{request:?}");
@@ -100,7 +116,7 @@ fn bodies_are_skipped_unread_and_the_next_request_is_checked() {
         let (out, fault) = examined(format!("{body}{GET}").as_bytes(), &[]);
         assert_eq!((out, fault), (format!("{body}{GET}").into_bytes(), None), "{body:?}");
         let (_, fault) = examined(format!("{body}GET / HTTP/1.1\r\n\r\n").as_bytes(), &[]);
-        assert_eq!(fault, Some(Fault::NoHost), "behind {body:?}");
+        assert_eq!(fault, Some(FramingFault::NoHost), "behind {body:?}");
     }
 }
 

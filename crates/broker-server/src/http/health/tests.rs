@@ -2,7 +2,7 @@ use http_body_util::BodyExt;
 
 use super::*;
 
-async fn text(answer: Answer) -> (u16, String) {
+async fn text(answer: HttpResponse) -> (u16, String) {
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())

@@ -58,7 +58,7 @@ impl PlannedAction {
 
 /// One entity or rule.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PlanStep {
     pub(super) planned: PlannedAction,
     /// The entity; of a rule, its subscription.
     pub(super) entity_ref: EntityRef,
@@ -71,7 +71,7 @@ pub(super) struct Step {
     changes: Vec<Change>,
 }
 
-impl Step {
+impl PlanStep {
     fn of(planned: PlannedAction, entity_ref: &EntityRef) -> Self {
         Self {
             planned,
@@ -117,7 +117,7 @@ fn change_json(change: &Change) -> Value {
 /// All steps.
 #[derive(Debug)]
 pub(super) struct Plan {
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
     /// Entities that are not in the file and stay.
     others: usize,
 }
@@ -140,15 +140,15 @@ impl Plan {
         // A topic takes its subscriptions along: they go first, each with its own line.
         let others: Vec<&EntityRef> = found.all().rev().filter(|entity_ref| !is_named(entity_ref)).collect();
         if prune {
-            steps.extend(others.iter().map(|entity_ref| Step {
+            steps.extend(others.iter().map(|entity_ref| PlanStep {
                 entity: found.get(entity_ref).map(|(_, entity)| entity.clone()),
-                ..Step::of(PlannedAction::Delete, entity_ref)
+                ..PlanStep::of(PlannedAction::Delete, entity_ref)
             }));
         }
         Self { steps, others: if prune { 0 } else { others.len() } }
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[PlanStep] {
         &self.steps
     }
 
@@ -195,12 +195,12 @@ impl fmt::Display for Plan {
     }
 }
 
-fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named: &Named) -> Vec<Step> {
+fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named: &Named) -> Vec<PlanStep> {
     let Some((entity_ref, before)) = found.get(entity_ref) else { return create(plan, entity_ref) };
     if before.kind != plan.kind {
-        return vec![Step {
+        return vec![PlanStep {
             planned: PlannedAction::Refused,
-            ..Step::of(PlannedAction::Refused, &EntityRef::new(plan.kind, &plan.name))
+            ..PlanStep::of(PlannedAction::Refused, &EntityRef::new(plan.kind, &plan.name))
         }];
     }
     let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings, named);
@@ -215,7 +215,7 @@ fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named:
             after.set(property.element, change.after.as_deref());
         }
     }
-    let mut steps = vec![Step { entity: Some(after), changes, ..Step::of(planned, entity_ref) }];
+    let mut steps = vec![PlanStep { entity: Some(after), changes, ..PlanStep::of(planned, entity_ref) }];
     if plan.kind == EntityKind::Subscription {
         steps.extend(rule_steps(&rules_of(plan), found.rules(entity_ref), entity_ref));
     }
@@ -225,7 +225,7 @@ fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named:
 const DEFAULT_RULE: &str = "$Default";
 
 /// A subscription begins with its first rule, so that nothing gets in that none of its rules lets in.
-fn create(plan: &EntityPlan, entity_ref: &EntityRef) -> Vec<Step> {
+fn create(plan: &EntityPlan, entity_ref: &EntityRef) -> Vec<PlanStep> {
     let mut entity = Described::new(entity_ref.kind, entity_ref.own_name());
     for (property, value) in wanted(plan.kind, &plan.settings, &Named::All) {
         entity.set(property.element, value.as_deref());
@@ -235,28 +235,33 @@ fn create(plan: &EntityPlan, entity_ref: &EntityRef) -> Vec<Step> {
         .filter(|change| change.after.is_some());
     let changes = changes.collect();
     if plan.kind != EntityKind::Subscription {
-        return vec![Step { entity: Some(entity), changes, ..Step::of(PlannedAction::Create, entity_ref) }];
+        return vec![PlanStep {
+            entity: Some(entity),
+            changes,
+            ..PlanStep::of(PlannedAction::Create, entity_ref)
+        }];
     }
     let nothing = Rule { name: DEFAULT_RULE.into(), filter: Filter::False, action: None };
     let rules = rules_of(plan);
     let first = rules.first().unwrap_or(&nothing);
     entity.set_first_rule(first.clone());
     let mut steps =
-        vec![Step { entity: Some(entity), changes, ..Step::of(PlannedAction::Create, entity_ref) }];
+        vec![PlanStep { entity: Some(entity), changes, ..PlanStep::of(PlannedAction::Create, entity_ref) }];
     steps.extend(rule_steps(&rules, std::slice::from_ref(first), entity_ref));
     steps
 }
 
-fn rule_steps(wanted: &[Rule], found: &[Rule], entity_ref: &EntityRef) -> Vec<Step> {
+fn rule_steps(wanted: &[Rule], found: &[Rule], entity_ref: &EntityRef) -> Vec<PlanStep> {
     let step = |change| match change {
-        RuleChange::Add(rule) => Step::of_rule(PlannedAction::Create, entity_ref, &rule),
-        RuleChange::Same(rule) => Step::of_rule(PlannedAction::Unchanged, entity_ref, &rule),
-        RuleChange::Replace { before, after } => {
-            Step { rule_before: Some(before), ..Step::of_rule(PlannedAction::Update, entity_ref, &after) }
-        }
-        RuleChange::Remove(rule) => Step {
+        RuleChange::Add(rule) => PlanStep::of_rule(PlannedAction::Create, entity_ref, &rule),
+        RuleChange::Same(rule) => PlanStep::of_rule(PlannedAction::Unchanged, entity_ref, &rule),
+        RuleChange::Replace { before, after } => PlanStep {
+            rule_before: Some(before),
+            ..PlanStep::of_rule(PlannedAction::Update, entity_ref, &after)
+        },
+        RuleChange::Remove(rule) => PlanStep {
             rule_before: Some(rule.clone()),
-            ..Step::of_rule(PlannedAction::Delete, entity_ref, &rule)
+            ..PlanStep::of_rule(PlannedAction::Delete, entity_ref, &rule)
         },
     };
     rule_changes(wanted, found).into_iter().map(step).collect()

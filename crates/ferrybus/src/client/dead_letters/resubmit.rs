@@ -23,7 +23,7 @@ use super::{BATCH, DESCRIPTION, DeadLetterReceiver, REASON};
 use crate::{
     arguments::DeadLetterArguments,
     client::{
-        Target, address,
+        BrokerEndpoint, address,
         connect::{Client, GOODBYE, RESPONSE_TIMEOUT},
         fault::{refusal, too_slow},
         management::EntityRef,
@@ -48,7 +48,7 @@ const BROKERS_OWN: [&str; 9] = [
 
 /// Sends dead letters again.
 pub(crate) async fn resubmit(
-    target: Target,
+    target: BrokerEndpoint,
     arguments: &DeadLetterArguments,
     to: Option<&str>,
     new_id: bool,
@@ -86,7 +86,7 @@ fn destination(origin: &str, to: Option<&str>) -> Result<String, Failure> {
 }
 
 /// A queue that detects duplicates may remember the ids, and would drop what is sent again without a word.
-async fn refuse_forgetful(target: &Target, to: &str) -> Result<(), Failure> {
+async fn refuse_forgetful(target: &BrokerEndpoint, to: &str) -> Result<(), Failure> {
     let mut management = target.management();
     for kind in [EntityKind::Queue, EntityKind::Topic] {
         // Without the Manage right the check is skipped; a missing entity is refused by the send.

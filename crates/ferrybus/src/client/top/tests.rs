@@ -11,7 +11,7 @@ fn app() -> App {
     let string = "Endpoint=sb://there:1;UseDevelopmentEmulator=true".to_owned();
     let connect = crate::arguments::ConnectArguments { connection_string: Some(string), ..arguments.connect };
     let arguments = TopArguments { connect, ..arguments };
-    let target = Target::new(&arguments.connect).unwrap();
+    let target = BrokerEndpoint::new(&arguments.connect).unwrap();
     App::new(&target, &arguments, Duration::from_secs(2), sample(&[("orders", 3), ("audit", 7)]))
 }
 

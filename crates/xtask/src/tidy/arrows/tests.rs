@@ -1,7 +1,7 @@
 use super::{ARROWS, Findings, check, reachable};
-use crate::workspace::{Dependency, Kind, Package};
+use crate::workspace::{Dependency, DependencyKind, Package};
 
-fn package(name: &str, dependency: &str, kind: Kind, local: bool) -> Package {
+fn package(name: &str, dependency: &str, kind: DependencyKind, local: bool) -> Package {
     let dependencies = vec![Dependency { name: dependency.to_owned(), kind, local }];
     Package { name: name.to_owned(), folder: "/".into(), dependencies }
 }
@@ -10,22 +10,22 @@ fn package(name: &str, dependency: &str, kind: Kind, local: bool) -> Package {
 fn only_the_arrows_of_the_table_are_allowed() {
     let cases = [
         // crate, dependency, kind, local, allowed
-        ("amqp-engine", "amqp-codec", Kind::Normal, true, true),
-        ("amqp-codec", "amqp-engine", Kind::Normal, true, false),
-        ("broker-core", "amqp-codec", Kind::Normal, true, false),
-        ("broker-core", "broker-log", Kind::Build, true, false),
-        ("broker-core", "testkit", Kind::Dev, true, true),
-        ("broker-core", "testkit", Kind::Normal, true, false),
-        ("broker-core", "tokio", Kind::Normal, false, false),
-        ("broker-core", "tokio", Kind::Dev, false, true),
-        ("broker-server", "tokio", Kind::Normal, false, true),
-        ("broker-server", "anyhow", Kind::Normal, false, false),
-        ("ferrybus", "anyhow", Kind::Normal, false, true),
-        ("amqp-engine", "bytes", Kind::Normal, false, true),
-        ("sim", "broker-node", Kind::Normal, true, true),
-        ("ferrybus", "broker-node", Kind::Dev, true, true),
-        ("ferrybus", "broker-node", Kind::Normal, true, false),
-        ("newcomer", "bytes", Kind::Normal, false, false),
+        ("amqp-engine", "amqp-codec", DependencyKind::Normal, true, true),
+        ("amqp-codec", "amqp-engine", DependencyKind::Normal, true, false),
+        ("broker-core", "amqp-codec", DependencyKind::Normal, true, false),
+        ("broker-core", "broker-log", DependencyKind::Build, true, false),
+        ("broker-core", "testkit", DependencyKind::Dev, true, true),
+        ("broker-core", "testkit", DependencyKind::Normal, true, false),
+        ("broker-core", "tokio", DependencyKind::Normal, false, false),
+        ("broker-core", "tokio", DependencyKind::Dev, false, true),
+        ("broker-server", "tokio", DependencyKind::Normal, false, true),
+        ("broker-server", "anyhow", DependencyKind::Normal, false, false),
+        ("ferrybus", "anyhow", DependencyKind::Normal, false, true),
+        ("amqp-engine", "bytes", DependencyKind::Normal, false, true),
+        ("sim", "broker-node", DependencyKind::Normal, true, true),
+        ("ferrybus", "broker-node", DependencyKind::Dev, true, true),
+        ("ferrybus", "broker-node", DependencyKind::Normal, true, false),
+        ("newcomer", "bytes", DependencyKind::Normal, false, false),
     ];
     for row @ (name, dependency, kind, local, allowed) in cases {
         let mut findings = Findings::default();

@@ -1,7 +1,7 @@
 use super::{SERVING, fault, uses};
-use crate::workspace::{Dependency, Kind, Package};
+use crate::workspace::{Dependency, DependencyKind, Package};
 
-fn packages(kind: Kind) -> Vec<Package> {
+fn packages(kind: DependencyKind) -> Vec<Package> {
     let dependencies = vec![Dependency { name: "tokio-rustls".to_owned(), kind, local: false }];
     vec![Package { name: "broker-server".to_owned(), folder: "/".into(), dependencies }]
 }
@@ -11,17 +11,19 @@ fn a_library_that_is_only_listed_or_only_tested_with_is_found() {
     let (used, unused) = ("use tokio_rustls::TlsAcceptor;\n", "use std::fmt;\n");
     let cases = [
         // how it is listed, the crate's code, found
-        (Kind::Normal, used, false),
-        (Kind::Normal, unused, true),
-        (Kind::Dev, used, true),
-        (Kind::Build, used, true),
+        (DependencyKind::Normal, used, false),
+        (DependencyKind::Normal, unused, true),
+        (DependencyKind::Dev, used, true),
+        (DependencyKind::Build, used, true),
     ];
     for row @ (kind, text, found) in cases {
         let texts = [text.to_owned()];
         let fault = fault(&packages(kind), "tokio-rustls", "broker-server", &texts);
         assert_eq!(fault.is_some(), found, "{row:?}: {fault:?}");
     }
-    assert!(fault(&packages(Kind::Normal), "tokio-rustls", "ferrybus", &[used.to_owned()]).is_some());
+    assert!(
+        fault(&packages(DependencyKind::Normal), "tokio-rustls", "ferrybus", &[used.to_owned()]).is_some()
+    );
 }
 
 #[test]
