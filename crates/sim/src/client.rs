@@ -4,6 +4,7 @@
 
 mod amqp_session;
 mod coordinator;
+mod purpose;
 mod receiver;
 mod requests;
 mod sender;
@@ -22,45 +23,10 @@ use crate::{
 pub(crate) use amqp_session::ClientContext;
 use amqp_session::{AmqpSession, PendingDelivery};
 use coordinator::Coordinator;
+pub(crate) use purpose::{Mode, Purpose};
 use receiver::Receiver;
 use requests::Requests;
 use sender::Sender;
-
-/// Role of a client.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Purpose {
-    /// Sends.
-    Publish(SendTarget),
-    /// Receives from an entity or its dead letters, and settles at random.
-    Consume(EntityIndex, bool, Mode),
-    /// Takes sessions of an entity.
-    TakeSessions(EntityIndex),
-    /// Sends to and receives from all entities, in transactions.
-    Transact,
-    /// The same with one entity, and with the first queue.
-    TransactWith(EntityIndex),
-    /// Schedules and cancels; where it can receive, it defers, and receives by number.
-    Manage(SendTarget),
-    /// Receives from an entity or its dead letters, and completes everything.
-    Drain(EntityIndex, bool),
-    /// Receives the messages of an entity that could not be forwarded, and completes them.
-    Collect(Location, EntityIndex),
-    /// Looks whether anything is left.
-    PeekForwarder(SendTarget),
-    /// Peeks at the dead letters of an entity, which are forwarded.
-    PeekDeadLetters(EntityIndex),
-}
-
-/// Settle mode of a consumer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mode {
-    /// Settles first: `settled=true`.
-    First,
-    /// Lets the broker settle: `settled=false`, and waits for the answer.
-    Second,
-    /// Receive-and-delete.
-    Delete,
-}
 
 /// One connection with the links of its purpose.
 #[derive(Debug)]
@@ -182,7 +148,7 @@ impl Client {
             coordinator.lost(model);
         }
         if !self.amqp.service_bus {
-            model.holder_gone(self.amqp.holder);
+            model.messages.holder_gone(self.amqp.holder);
         }
     }
 
@@ -291,10 +257,13 @@ impl Client {
         if role == Role::Sender {
             match (self.amqp.settling.remove(&delivery), state) {
                 (Some((id, entity, SettlementKind::Complete)), _) if accepted => {
-                    cx.model.completed(id, entity);
+                    cx.model.messages.completed((id, entity));
                 }
                 (None, _) | (_, Some(DeliveryState::Rejected(_))) => {}
-                (Some((id, entity, SettlementKind::Defer)), _) => cx.model.deferred(id, entity),
+                (Some((id, entity, SettlementKind::Defer)), _) => {
+                    cx.model.count("messages deferred");
+                    cx.model.messages.deferred((id, entity));
+                }
                 _ => {}
             }
             return Ok(());

@@ -5,10 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// A message's name; it travels in the body.
-pub(crate) type Id = u64;
-/// Index of an entity from which messages are received.
-pub(crate) type EntityIndex = usize;
+use crate::model::{Broken, EntityIndex, Id, broken};
 
 /// Outcome of a request, as its sender knows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,15 +52,6 @@ struct SendGroup {
     messages: Vec<Id>,
     /// A completion in the same transaction.
     completes: Option<(Id, EntityIndex)>,
-}
-
-/// A promise was broken.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("message {id} at place {entity}: {promise}")]
-pub(crate) struct Broken {
-    id: Id,
-    entity: EntityIndex,
-    promise: &'static str,
 }
 
 /// All that was sent and seen.
@@ -159,7 +147,7 @@ impl CoreModel {
             let (entity, _) = self.messages.get(id)?.entities.iter().find(|(_, arrival)| arrival.observed)?;
             Some((*id, *entity))
         });
-        observed.map_or(Ok(()), |(id, entity)| broken(id, entity, "what has fired cannot be cancelled"))
+        observed.map_or(Ok(()), |(id, entity)| broken(id, "what has fired cannot be cancelled", &entity))
     }
 
     /// The broker said that there is nothing to cancel: it has fired.
@@ -179,23 +167,23 @@ impl CoreModel {
     ) -> Result<(), Broken> {
         self.delivered += 1;
         let Some(message) = self.messages.get_mut(&id) else {
-            return broken(id, entity, "only what was sent is delivered");
+            return broken(id, "only what was sent is delivered", &entity);
         };
         let Some(group) = self.sent.get(&message.group) else { return Ok(()) };
         let Some(arrival) = message.entities.get_mut(&entity) else {
-            return broken(id, entity, "a message arrives where it belongs");
+            return broken(id, "a message arrives where it belongs", &entity);
         };
         if group.sent == Sent::No {
-            return broken(id, entity, "what was refused, rolled back or cancelled never arrives");
+            return broken(id, "what was refused, rolled back or cancelled never arrives", &entity);
         }
         if now < message.due {
-            return broken(id, entity, "nothing arrives before it is due");
+            return broken(id, "nothing arrives before it is due", &entity);
         }
         if arrival.gone {
-            return broken(id, entity, "what was completed never comes back, nor its duplicate");
+            return broken(id, "what was completed never comes back, nor its duplicate", &entity);
         }
         if arrival.observed && arrival.sequence != sequence {
-            return broken(id, entity, "there is one copy at each place");
+            return broken(id, "there is one copy at each place", &entity);
         }
         *arrival = Arrival { observed: true, completing: false, gone: false, sequence, ..*arrival };
         Ok(())
@@ -215,7 +203,7 @@ impl CoreModel {
         }
         let last = self.sessions.entry(session.to_owned()).or_default();
         if sequence <= *last {
-            return broken(id, entity, "a session keeps its order");
+            return broken(id, "a session keeps its order", &entity);
         }
         *last = sequence;
         Ok(())
@@ -259,9 +247,11 @@ impl CoreModel {
         let must = group.sent == Sent::Yes && !group.cancelling;
         match (missing, arrived) {
             (Some((id, entity, _)), _) if must => {
-                broken(*id, *entity, "what was accepted arrives at each of its places")
+                broken(*id, "what was accepted arrives at each of its places", &entity)
             }
-            (Some((id, entity, _)), Some(_)) => broken(*id, *entity, "a parcel arrives whole or not at all"),
+            (Some((id, entity, _)), Some(_)) => {
+                broken(*id, "a send group arrives whole or not at all", &entity)
+            }
             _ => self.check_completion(group, arrived.is_some()),
         }
     }
@@ -274,15 +264,11 @@ impl CoreModel {
         let arrival = self.messages.get(&id).and_then(|message| message.entities.get(&entity));
         let Some(arrival) = arrival.filter(|arrival| !arrival.tried) else { return Ok(()) };
         match (arrived, !arrival.completing) {
-            (true, true) => broken(id, entity, "a transaction that committed has completed it"),
-            (false, false) => broken(id, entity, "a transaction that did not commit has not completed it"),
+            (true, true) => broken(id, "a transaction that committed has completed it", &entity),
+            (false, false) => broken(id, "a transaction that did not commit has not completed it", &entity),
             _ => Ok(()),
         }
     }
-}
-
-fn broken(id: Id, entity: EntityIndex, promise: &'static str) -> Result<(), Broken> {
-    Err(Broken { id, entity, promise })
 }
 
 #[cfg(test)]

@@ -6,219 +6,52 @@ mod dead_letters;
 mod deferral;
 mod entity_lifetime;
 mod held;
+mod incarnation;
+mod messages;
+mod observed;
 mod partition;
 mod send_group;
 mod session;
 
-use std::{collections::BTreeMap, fmt::Debug};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use dead_letters::DeadLetterTargets;
 use deferral::Deferral;
 pub(crate) use deferral::Lifetime;
-use entity_lifetime::DeletionState;
-pub(crate) use entity_lifetime::{Incarnation, Incarnations, SendPath};
-use held::HeldAtCrash;
+use entity_lifetime::EntityLifetimes;
+pub(crate) use incarnation::{Incarnation, Incarnations, SendPath};
+use messages::{Message, Messages, Removal};
+pub(crate) use observed::{
+    Broken, CopyId, EntityIndex, Id, Location, ObservedDelivery, SendGroupId, Session, SettlementKind, broken,
+};
 use partition::Partitions;
-use send_group::SendGroup;
-pub(crate) use send_group::{RollbackEffect, SendGroupId};
-pub(crate) use session::Session;
+pub(crate) use send_group::RollbackEffect;
+use send_group::{SendGroups, Sent};
 use session::Sessions;
 
 use crate::plan::SendTarget;
 
-/// A message's name in the model; it travels in the body.
-pub(crate) type Id = u64;
-/// Index of an entity from which messages are received.
-pub(crate) type EntityIndex = usize;
-
-/// Removal of a message, as far as its receivers know.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Removal {
-    /// Nobody has finished with it.
-    Open,
-    /// A completion was sent and not confirmed, perhaps in a transaction: it may be gone or not.
-    Completing(Option<SendGroupId>),
-    /// The broker confirmed the completion, or handed it out settled: it must never appear again.
-    Gone,
-}
-
-#[derive(Clone, Debug)]
-struct Lock {
-    holder: u64,
-    until: u64,
-    /// It may end before, with a transaction of which its holder has yet to hear that it is undone.
-    may_end: bool,
-}
-
-/// A message at one entity.
-#[derive(Clone, Debug)]
-struct Message {
-    group: SendGroupId,
-    session: Option<Session>,
-    removal: Removal,
-    /// It may have left its order for the dead letters.
-    aside: bool,
-    deferral: Deferral,
-    lifetime: Option<Lifetime>,
-    lock: Option<Lock>,
-    held_at_crash: Option<HeldAtCrash>,
-    delivery_count: u32,
-    sequence: Option<u64>,
-    /// Number of deliveries and of requested completions.
-    visits: u32,
-    /// The last holder of its session that saw it.
-    holding: u64,
-    /// Location of the last delivery, or the expected one.
-    location: Location,
-    /// Incarnation of its entity in which it is.
-    incarnations: Incarnations,
-    /// Incarnation of the target of its dead letters in which it is or will be.
-    onward: Incarnations,
-    /// The first number that it had.
-    origin: Option<u64>,
-    /// Partition key; the session where there is one.
-    key: Option<Session>,
-    /// It arrives later than it is accepted.
-    late: bool,
-    /// There was an entity for it to come to.
-    sure: bool,
-}
-
-/// Location of a message relative to the entity that it was sent to.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Location {
-    /// There, or among its dead letters.
-    #[default]
-    Home,
-    /// Among the dead letters of the queue that should have forwarded it.
-    FailedForward(usize),
-    /// At the entity to which its dead letters are forwarded.
-    DeadLetterTarget(EntityIndex),
-    /// Among its transfer dead letters: there was no entity to forward to.
-    Transfer,
-}
-
-impl Location {
-    /// Scope of sequence numbers: two messages of one scope never share one.
-    fn numbers(self, entity: EntityIndex) -> (Self, EntityIndex) {
-        match self {
-            Self::Home | Self::Transfer => (Self::Home, entity),
-            Self::FailedForward(_) => (self, entity),
-            Self::DeadLetterTarget(dead_letter_target) => (Self::Home, dead_letter_target),
-        }
-    }
-}
-
-impl Message {
-    fn new(group: SendGroupId, session: Option<Session>, lifetime: Option<Lifetime>) -> Self {
-        Self {
-            group,
-            session,
-            removal: Removal::Open,
-            aside: false,
-            deferral: Deferral::No,
-            lifetime,
-            lock: None,
-            held_at_crash: None,
-            delivery_count: 0,
-            sequence: None,
-            visits: 0,
-            holding: 0,
-            location: Location::Home,
-            incarnations: Incarnations::default(),
-            onward: Incarnations::default(),
-            origin: None,
-            key: None,
-            late: false,
-            sure: true,
-        }
-    }
-
-    /// Whether its time may have been over before now, so that it went without a trace.
-    fn has_faded(&self, now: u64) -> bool {
-        self.lifetime.is_some_and(|lifetime| !lifetime.dead_letters && now >= lifetime.since + lifetime.ttl)
-    }
-}
-
-/// A delivery as a client saw it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObservedDelivery {
-    pub(crate) id: Id,
-    pub(crate) entity: EntityIndex,
-    pub(crate) location: Location,
-    /// Incarnation of the entity that the client has found.
-    pub(crate) incarnations: Incarnations,
-    pub(crate) dead_letter: bool,
-    /// It was not the link's turn: it was asked for by number.
-    pub(crate) by_number: bool,
-    /// It is said to be dead because its time was over.
-    pub(crate) expired: bool,
-    /// Time of acceptance by the broker, in milliseconds.
-    pub(crate) enqueued: u64,
-    /// Time of delivery by the broker, if it is known, in milliseconds.
-    pub(crate) handed_out: Option<u64>,
-    pub(crate) session: Option<Session>,
-    pub(crate) sequence: u64,
-    /// Its first number, where that is told.
-    pub(crate) origin: Option<u64>,
-    pub(crate) delivery_count: u32,
-    /// End of the lock in milliseconds; `None`: handed out settled.
-    pub(crate) locked_until: Option<u64>,
-    /// Which link of which connection.
-    pub(crate) holder: u64,
-    pub(crate) now: u64,
-}
-
-/// Settlement of a message by the client that holds it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SettlementKind {
-    /// It shall go away.
-    Complete,
-    /// It shall leave its order for the dead letters.
-    DeadLetter,
-    /// It shall wait until it is asked for by number.
-    Defer,
-    /// It shall come again.
-    Return,
-}
-
-/// A promise was broken.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{id}: {promise} ({detail})")]
-pub(crate) struct Broken {
-    /// Which message, transaction or session.
-    pub(crate) id: u64,
-    pub(crate) promise: &'static str,
-    pub(crate) detail: String,
-}
-
-fn broken<T>(id: u64, promise: &'static str, detail: &impl Debug) -> Result<T, Broken> {
-    Err(Broken { id, promise, detail: format!("{detail:?}") })
-}
-
 /// A message that has had a sequence number, with the incarnation of its entity where that is known.
-type Numbered = ((Id, EntityIndex), Option<Incarnation>);
+type Numbered = (CopyId, Option<Incarnation>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// By name and entity: a topic's message has a copy in each subscription that wants it.
-    messages: BTreeMap<(Id, EntityIndex), Message>,
-    groups: BTreeMap<SendGroupId, SendGroup>,
+    pub(crate) messages: Messages,
+    pub(crate) send_groups: SendGroups,
+    pub(crate) sessions: Sessions,
+    pub(crate) lifetimes: EntityLifetimes,
     /// By whose numbers they are: who had them last.
     sequences: BTreeMap<((Location, EntityIndex), u64), Numbered>,
-    sessions: Sessions,
-    deletion_states: BTreeMap<EntityIndex, DeletionState>,
-    /// Entity to which an entity forwards its dead letters.
-    dead_letter_targets: BTreeMap<EntityIndex, EntityIndex>,
+    dead_letter_targets: DeadLetterTargets,
     partitions: Partitions,
-    /// Messages of an entity that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
+    /// Messages of an entity that were perhaps handed out settled to a connection that broke: gone, and no client saw them.
     may_be_lost: BTreeMap<EntityIndex, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
     pub(crate) schedules: Vec<(SendTarget, SendGroupId, Vec<i64>)>,
     /// Messages sent to entities with duplicate detection, which a client may send again.
     pub(crate) repeats: Vec<(SendTarget, SendGroupId, Bytes)>,
-    next_send_group: SendGroupId,
     next_id: Id,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
@@ -227,9 +60,122 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Notes that something happened that a run is made for.
+    /// A model that knows the targets of dead letters, and the entities that have partitions.
+    pub(crate) fn new(
+        dead_letter_targets: BTreeMap<EntityIndex, EntityIndex>,
+        partitioned: BTreeSet<EntityIndex>,
+    ) -> Self {
+        Self {
+            dead_letter_targets: DeadLetterTargets::new(dead_letter_targets),
+            partitions: Partitions::new(partitioned),
+            ..Self::default()
+        }
+    }
+
+    /// Counts an event for the report.
     pub(crate) fn count(&mut self, event: &'static str) {
         *self.events.entry(event).or_default() += 1;
+    }
+
+    /// A new message goes into a send group, with a copy for each of these entities; its name is the answer.
+    pub(crate) fn sending(
+        &mut self,
+        group: SendGroupId,
+        entities: &[(EntityIndex, Option<Session>, Option<Lifetime>)],
+        send_path: SendPath,
+    ) -> Id {
+        self.next_id += 1;
+        for (entity, session, lifetime) in entities {
+            let target = self.dead_letter_targets.of(*entity);
+            let onward = target.map(|target| self.lifetimes.state(target)).unwrap_or_default();
+            let message = Message::new(group, *session, *lifetime);
+            let message = message.sent_on(send_path, self.lifetimes.state(*entity), onward);
+            self.messages.insert((self.next_id, *entity), message);
+            self.send_groups.add_message(group, (self.next_id, *entity));
+        }
+        self.next_id
+    }
+
+    /// A transaction is told to complete a message as well. Without its lock it cannot commit any more.
+    ///
+    /// An operation that the broker refuses undoes all before it, and then what a plain client has settled is free at once:
+    /// from here on only the transaction says that no other client has them, and a client that gets one proves that it
+    /// cannot commit.
+    pub(crate) fn enlisting(
+        &mut self,
+        group: SendGroupId,
+        copy: CopyId,
+        holder: u64,
+        rollback: RollbackEffect,
+    ) -> Result<(), Broken> {
+        let message = self.messages.get_mut(copy);
+        let locked = message.and_then(|Message { lock, removal, .. }| {
+            let lock = lock.as_mut().filter(|lock| lock.holder == holder)?;
+            Some((lock, removal))
+        });
+        let Some((lock, removal)) = locked else { return self.undone(group) };
+        *removal = Removal::Completing(Some(group));
+        lock.may_end |= rollback == RollbackEffect::Returned;
+        self.send_groups.add_completion(group, copy, rollback);
+        Ok(())
+    }
+
+    /// A transaction is about to end: the locks of what it completes may end with it, but of what was not settled they end
+    /// with a commit alone.
+    pub(crate) fn ending(&mut self, group: SendGroupId) {
+        for copy in self.send_groups.end(group) {
+            // Another client may have it by now, whose lock that is.
+            if let Some(message) = self.messages.get_mut(copy)
+                && message.removal == Removal::Completing(Some(group))
+            {
+                message.lock = None;
+            }
+        }
+    }
+
+    /// The broker said `accepted`.
+    pub(crate) fn accepted(&mut self, group: SendGroupId) -> Result<(), Broken> {
+        let known = self.send_groups.get(group);
+        if known.is_some_and(|known| known.sent == Sent::Refused) {
+            return broken(group, "a transaction that has lost a lock does not commit", &known);
+        }
+        self.exists(group);
+        self.accepted += 1;
+        Ok(())
+    }
+
+    /// The broker said `rejected`.
+    pub(crate) fn refused(&mut self, group: SendGroupId) -> Result<(), Broken> {
+        self.refused += 1;
+        self.undone(group)
+    }
+
+    /// It was rolled back, or never told to commit.
+    pub(crate) fn undone(&mut self, group: SendGroupId) -> Result<(), Broken> {
+        for copy in self.send_groups.refuse(group)? {
+            if let Some(message) = self.messages.get_mut(copy)
+                && message.removal == Removal::Completing(Some(group))
+            {
+                message.removal = Removal::Open;
+            }
+        }
+        Ok(())
+    }
+
+    /// It is known to exist: so do all of its messages, and nothing that it completes.
+    fn exists(&mut self, group: SendGroupId) {
+        let (messages, completes) = self.send_groups.accept(group);
+        for copy in completes {
+            if let Some(message) = self.messages.get_mut(copy) {
+                (message.removal, message.lock) = (Removal::Gone, None);
+            }
+        }
+        for copy in messages {
+            let requested = self.lifetimes.state(copy.1).requested;
+            if let Some(message) = self.messages.get_mut(copy) {
+                message.arrived(requested);
+            }
+        }
     }
 
     /// A client sees a delivery. `Ok(false)`: its lock ended while it travelled, so that others may have seen the
@@ -242,37 +188,36 @@ impl Model {
             Location::DeadLetterTarget(_) => self.count("dead letters forwarded"),
             Location::Transfer => self.count("dead letters kept back"),
         }
-        let Some(message) = self.messages.get(&(observed.id, observed.entity)) else {
+        let Some(message) = self.messages.get(observed.copy()) else {
             return broken(observed.id, "a message arrives only where it belongs", &observed);
         };
-        let (group, session) = (message.group, message.session);
-        self.found(group, observed.id, observed.now)?;
-        self.check_life(&observed)?;
-        self.check_incarnation(&observed)?;
-        self.check_partition(&observed)?;
+        let (group, session, key) = (message.group, message.session, message.key);
+        if self.send_groups.on_observed(group, observed.id, observed.now)? {
+            self.exists(group);
+        }
+        if observed.expired {
+            self.count("messages that expired");
+        }
+        let Some(message) = self.messages.get_mut(observed.copy()) else { return Ok(false) };
+        message.lifetime.map_or(Ok(()), |lifetime| lifetime.check(&observed))?;
+        message.check_incarnation(&observed)?;
+        if self.partitions.check(&observed, key)? {
+            self.count("numbers of partitions");
+        }
         if observed.locked_until.is_some_and(|until| until <= observed.now) {
             // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
             self.passed_by(&observed);
             return Ok(false);
         }
         self.check_message(&observed)?;
-        self.check_held_at_crash(&observed)?;
-        self.check_way(&observed)?;
         if let Some(session) = session
             && observed.location == Location::Home
             && !observed.dead_letter
         {
-            self.check_session(&observed, session)?;
+            self.sessions.check(&observed, session, &mut self.messages)?;
         }
-        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
-            message.sequence = Some(observed.sequence);
-            message.origin = message.origin.or(observed.origin);
-            message.delivery_count = observed.delivery_count;
-            message.removal = if observed.locked_until.is_some() { Removal::Open } else { Removal::Gone };
-            message.aside = observed.dead_letter || observed.location != Location::Home;
-            message.visits += 1;
-            message.lock =
-                observed.locked_until.map(|until| Lock { holder: observed.holder, until, may_end: false });
+        if let Some(message) = self.messages.get_mut(observed.copy()) {
+            message.take(&observed);
         }
         Ok(true)
     }
@@ -282,95 +227,113 @@ impl Model {
         let holding = observed
             .session
             .and_then(|session| self.sessions.holding(observed.entity, session, observed.holder));
-        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
-            if message.may_move_to(observed.location) {
-                message.move_to(observed.location);
-            }
-            message.sequence.get_or_insert(observed.sequence);
-            message.holding = holding.unwrap_or(message.holding);
+        if let Some(message) = self.messages.get_mut(observed.copy()) {
+            message.pass_by(observed, holding);
         }
     }
 
+    /// Whether a delivery fits its message, and its number belongs to no other.
     fn check_message(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
-        let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) else { return Ok(()) };
-        let broken = |promise| broken(observed.id, promise, &(observed, &*message));
-        if message.removal == Removal::Gone {
-            return broken("settled stays settled");
-        }
-        if message.lock.as_ref().is_some_and(|lock| lock.until > observed.now && !lock.may_end) {
-            return broken("no message has two live locks");
-        }
-        if message.location != observed.location {
-            if !message.may_move_to(observed.location) {
-                return broken("a message is in one place");
-            }
-            message.move_to(observed.location);
-        }
-        let broken = |promise| self::broken(observed.id, promise, &(observed, &*message));
-        if observed.delivery_count < message.delivery_count {
-            return broken("delivery counts never fall");
-        }
-        if message.sequence.is_some_and(|sequence| sequence != observed.sequence) {
-            return broken("there is one copy at each place, and it keeps its sequence number");
-        }
-        if message.origin.zip(observed.origin).is_some_and(|(origin, told)| origin != told) {
-            return broken("a message keeps its first number");
-        }
+        let Some(message) = self.messages.get_mut(observed.copy()) else { return Ok(()) };
+        message.check(observed)?;
         let removal = message.removal;
         let number = (observed.location.numbers(observed.entity), observed.sequence);
-        let now = ((observed.id, observed.entity), message.incarnation());
+        let now = (observed.copy(), message.incarnation());
         let before = self.sequences.insert(number, now);
         if before.is_some_and(|before| before.0 != now.0 && before.1.is_some() && before.1 == now.1) {
-            return self::broken(observed.id, "sequence numbers never repeat", &(observed, before));
+            return broken(observed.id, "sequence numbers never repeat", &(observed, before));
         }
-        // Nobody else gets what a transaction holds: it has lost the lock, and so it cannot commit.
-        match removal {
-            Removal::Completing(Some(group)) => self.undone(group),
-            _ => Ok(()),
+        // No other client gets what a transaction holds: it has lost the lock, and so it cannot commit.
+        if let Removal::Completing(Some(group)) = removal {
+            self.undone(group)?;
+        }
+        let Some(message) = self.messages.get_mut(observed.copy()) else { return Ok(()) };
+        let was_held = message.check_held_at_crash(observed)?;
+        message.deferral.check(observed)?;
+        if was_held {
+            self.count("held messages that came again after a crash");
+        }
+        Ok(())
+    }
+
+    /// The broker said that a session is held for longer, with all messages that its holder has.
+    pub(crate) fn session_renewed(&mut self, session: (EntityIndex, Session), holder: u64, until: u64) {
+        self.count("sessions renewed");
+        if self.sessions.renewed(session, holder, until) {
+            self.messages.renewed_in_session(session, holder, until);
         }
     }
 
-    /// A client gives the message back or asks for its removal: from here on its lock may be gone.
-    pub(crate) fn settling(
+    /// The holder gives a session back, or has lost it. A transaction that would complete messages of it, and was not told to
+    /// commit before, cannot do so any more.
+    pub(crate) fn released(
         &mut self,
-        (id, entity): (Id, EntityIndex),
+        (entity, session): (EntityIndex, Session),
         holder: u64,
-        settlement_kind: SettlementKind,
-    ) {
-        let Some(message) = self.messages.get_mut(&(id, entity)) else { return };
-        message.lock.take_if(|lock| lock.holder == holder);
-        message.visits += u32::from(settlement_kind == SettlementKind::Complete);
-        match settlement_kind {
-            SettlementKind::Complete if message.removal == Removal::Open => {
-                message.removal = Removal::Completing(None);
-            }
-            SettlementKind::DeadLetter => message.aside = true,
-            SettlementKind::Defer => message.deferral = Deferral::Perhaps,
-            _ => {}
-        }
+    ) -> Result<(), Broken> {
+        self.sessions.released((entity, session), holder);
+        let of_session =
+            |other: EntityIndex, message: &Message| other == entity && message.session == Some(session);
+        let lost = self.messages.lose_locks(holder, of_session);
+        self.lost(lost, "transactions that lost a session")
     }
 
-    /// The broker said that a lock lasts longer: so long nobody else may get the message, unless it was given back since.
-    pub(crate) fn renewed(&mut self, (id, entity): (Id, EntityIndex), holder: u64, until: u64) {
-        self.count("locks renewed");
-        let lock = self.messages.get_mut(&(id, entity)).and_then(|message| message.lock.as_mut());
-        if let Some(lock) = lock.filter(|lock| lock.holder == holder) {
-            lock.until = lock.until.max(until);
-        }
+    /// The broker detaches a receiving link because its entity is gone: what it held in transactions is gone with it.
+    pub(crate) fn detached_by_deletion(
+        &mut self,
+        entity: EntityIndex,
+        incarnations: Incarnations,
+        holder: u64,
+    ) -> Result<(), Broken> {
+        self.count("links detached by deletions");
+        self.lifetimes.check_left(entity, incarnations)?;
+        let of_entity = |home: EntityIndex, message: &Message| message.received_at(home) == entity;
+        let lost = self.messages.lose_locks(holder, of_entity);
+        self.lost(lost, "transactions that lost an entity")
     }
 
-    /// The broker confirmed a completion.
-    pub(crate) fn completed(&mut self, id: Id, entity: EntityIndex) {
-        if let Some(message) = self.messages.get_mut(&(id, entity)) {
-            message.removal = Removal::Gone;
+    /// These transactions have lost a lock. One whose commit was requested before may have committed.
+    fn lost(&mut self, groups: Vec<SendGroupId>, event: &'static str) -> Result<(), Broken> {
+        let lost: Vec<SendGroupId> =
+            groups.into_iter().filter(|group| !self.send_groups.is_ending(*group)).collect();
+        for group in lost {
+            self.count(event);
+            self.undone(group)?;
         }
+        Ok(())
     }
 
-    /// The connection behind `holder` is gone, and its locks may be, too.
-    pub(crate) fn holder_gone(&mut self, holder: u64) {
-        for message in self.messages.values_mut() {
-            message.lock.take_if(|lock| lock.holder == holder);
+    /// Entity to which a message was sent that is received at this one, and its location then.
+    pub(crate) fn home(&self, id: Id, at: EntityIndex) -> (EntityIndex, Location) {
+        if self.messages.get((id, at)).is_some() {
+            return (at, Location::Home);
         }
+        let mut homes = self.dead_letter_targets.sources(at);
+        let home = homes.find(|entity| self.messages.get((id, *entity)).is_some());
+        home.map_or((at, Location::Home), |entity| (entity, Location::DeadLetterTarget(at)))
+    }
+
+    /// Deferred messages that a client may request, with their sequence numbers.
+    pub(crate) fn to_fetch(&self, entity: EntityIndex) -> Vec<(CopyId, u64)> {
+        let here = self.messages.iter().filter(|((_, home), message)| {
+            message.received_at(*home) == entity
+                && !self.may_be_deleted(*home, message)
+                && message.deferral != Deferral::No
+                && message.removal != Removal::Gone
+        });
+        here.filter_map(|(copy, message)| Some((copy, message.sequence?))).collect()
+    }
+
+    /// Whether a message that a transaction would complete may have been deleted.
+    pub(crate) fn may_have_lost_an_entity(&self, group: SendGroupId) -> bool {
+        let group = self.send_groups.get(group);
+        let mut completes = group.into_iter().flat_map(|group| &group.completes);
+        completes
+            .any(|copy| self.messages.get(*copy).is_some_and(|message| self.may_be_deleted(copy.1, message)))
+    }
+
+    fn may_be_deleted(&self, entity: EntityIndex, message: &Message) -> bool {
+        self.lifetimes.may_have_deleted(entity, message, self.dead_letter_targets.of(entity))
     }
 
     /// A receive-and-delete connection broke with `credit` left: as many messages may have gone with it (SET-6).
@@ -380,21 +343,18 @@ impl Model {
 
     /// The broker restarted: locks are volatile.
     pub(crate) fn restarted(&mut self, now: u64) {
-        for message in self.messages.values_mut() {
-            message.held_at_crash = HeldAtCrash::of(message, now).or(message.held_at_crash);
-            message.lock = None;
-        }
+        self.messages.restarted(now);
         self.sessions.restarted();
     }
 
     /// After everything was drained: whether anything accepted is missing, or anything half done.
     pub(crate) fn check_drained(&self, now: u64) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
-        for (&(id, entity), message) in &self.messages {
+        for ((id, entity), message) in self.messages.iter() {
             if message.has_faded(now) || self.may_be_deleted(entity, message) {
                 continue;
             }
-            let exists = self.must_arrive(message.group);
+            let exists = self.send_groups.must_arrive(message.group);
             let promise = if exists && message.removal == Removal::Open {
                 "an accepted message survives"
             } else if self.half_done(message, now) {
@@ -402,17 +362,31 @@ impl Model {
             } else {
                 continue;
             };
-            let locations = [Some(entity), self.dead_letter_targets.get(&entity).copied()];
-            let received_at = locations
-                .into_iter()
-                .flatten()
+            let received_at = self
+                .dead_letter_targets
+                .locations(entity)
                 .find(|received_at| may_be_lost.get(received_at).is_some_and(|left| *left > 0));
             let Some(allowed) = received_at.and_then(|received_at| may_be_lost.get_mut(&received_at)) else {
-                return broken(id, promise, &(entity, message, self.groups.get(&message.group)));
+                return broken(id, promise, &(entity, message, self.send_groups.get(message.group)));
             };
             *allowed -= 1;
         }
         Ok(())
+    }
+
+    /// Whether a message is gone that only a transaction can have completed of which nothing was ever seen. Something
+    /// of it would have been, but for what may have expired or gone with a connection that deletes.
+    fn half_done(&self, message: &Message, now: u64) -> bool {
+        let Removal::Completing(Some(group)) = message.removal else { return false };
+        let Some(known) = self.send_groups.get(group).filter(|known| known.sent == Sent::Unknown) else {
+            return false;
+        };
+        known.messages.iter().any(|copy| {
+            let lasts = |message: &Message| !message.has_faded(now) && !self.may_be_deleted(copy.1, message);
+            let lasts = self.messages.get(*copy).is_some_and(lasts);
+            let mut locations = self.dead_letter_targets.locations(copy.1);
+            lasts && !locations.any(|received_at| self.may_be_lost.contains_key(&received_at))
+        })
     }
 }
 

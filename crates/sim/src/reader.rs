@@ -11,8 +11,8 @@ use amqp_codec::{
 use bytes::Bytes;
 
 use crate::{
-    client::ClientContext,
-    model::{EntityIndex, Id, Incarnations, Location, ObservedDelivery, Session},
+    model::{EntityIndex, Id, Incarnations, Location, Model, ObservedDelivery, Session},
+    plan::Topology,
 };
 
 /// Number of sessions: more than the clients hold at a time, so that some are free.
@@ -111,25 +111,43 @@ pub(crate) struct Read {
 }
 
 impl Read {
+    /// Whether a rule's action has changed it; `Err`: it has neither the properties that it was sent with, nor those that
+    /// the action of its entity sets.
+    pub(crate) fn check_properties(&self, entity: EntityIndex, topology: &Topology) -> Result<bool, String> {
+        let is_changed = topology.is_changed(entity);
+        let number = self.number.ok_or_else(|| format!("message {} has lost its number", self.id))?;
+        let label = if is_changed { "changed".to_owned() } else { format!("n{number}") };
+        let expected = (is_changed.then_some(number * 2 + 1), !is_changed, label);
+        let found = (self.changed, self.has_spare, self.label.clone());
+        if found == expected {
+            return Ok(is_changed);
+        }
+        Err(format!(
+            "the properties of message {} at place {entity} are {found:?}, not {expected:?}",
+            self.id
+        ))
+    }
+
     /// As a client sees it that asks the entity for it, not in a session, and gets it under a lock. `Err`: it is not said
     /// rightly where it was dead-lettered.
     pub(crate) fn observed(
         &self,
         at: EntityIndex,
         holder: u64,
-        cx: &ClientContext<'_>,
+        (model, topology): (&Model, &Topology),
+        now: u64,
     ) -> Result<ObservedDelivery, String> {
-        let (entity, stands) = cx.model.home(self.id, at);
+        let (entity, stands) = model.home(self.id, at);
         let partition = i64::try_from(self.sequence >> 48).ok().filter(|partition| *partition != 0);
         if self.origin.is_some() && self.partition != partition {
             return Err(format!("message {} is said to be of partition {:?}", self.id, self.partition));
         }
-        let source = matches!(stands, Location::DeadLetterTarget(_)).then(|| cx.topology.address(entity));
+        let source = matches!(stands, Location::DeadLetterTarget(_)).then(|| topology.address(entity));
         if self.origin.is_some() && self.source != source {
             return Err(format!("message {} has the source {:?}, not {source:?}", self.id, self.source));
         }
         // The lock of a session is older than the delivery.
-        let duration = cx.topology.settings(at).filter(|settings| !settings.requires_session);
+        let duration = topology.settings(at).filter(|settings| !settings.requires_session);
         let duration = duration.map(|settings| settings.lock_duration.as_millis());
         let duration = duration.and_then(|duration| u64::try_from(duration).ok());
         Ok(ObservedDelivery {
@@ -151,7 +169,7 @@ impl Read {
             delivery_count: self.delivery_count,
             locked_until: self.locked_until,
             holder,
-            now: cx.now,
+            now,
         })
     }
 }

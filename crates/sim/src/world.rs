@@ -18,7 +18,7 @@ use crate::{
     digest::Digest,
     disk::DiskFaults,
     model::{EntityIndex, Model},
-    plan::Plan,
+    plan::{Plan, SETUP},
     process::Process,
     rng::Rng,
 };
@@ -106,8 +106,6 @@ struct World<'a> {
 
 /// Virtual time of the start, in milliseconds since the epoch.
 const EPOCH: u64 = 1_700_000_000_000;
-/// Client id under which the simulator creates and deletes entities.
-pub(crate) const SETUP: ClientId = ClientId(0);
 
 impl<'a> World<'a> {
     fn new(plan: &'a Plan) -> Self {
@@ -127,8 +125,7 @@ impl<'a> World<'a> {
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
             next_client: 1,
-            model: Model::with_dead_letter_targets(plan.topology.dead_letter_targets())
-                .with_partitions(plan.topology.partitioned()),
+            model: Model::new(plan.topology.dead_letter_targets(), plan.topology.partitioned()),
             report: Report::default(),
             deletions: Deletions::default(),
             rng,

@@ -75,7 +75,7 @@ impl ClientContext<'_> {
         let send_path = SendPath { link, late: forwarded || (copies && due.is_some()), copies };
         let id = self.model.sending(group, &entities, send_path);
         if key != Key::Nothing {
-            self.model.keyed(id, session);
+            self.model.messages.keyed(id, session);
         }
         let length = self.rng.below(self.body_max);
         reader::write(&Letter { id, number, session, key, ttl, due, length })

@@ -148,7 +148,7 @@ impl Coordinator {
         let accepted = matches!(state, Some(DeliveryState::Accepted));
         self.link_state = match (waiting, state) {
             (PendingDelivery::Declared, Some(DeliveryState::Declared { txn_id })) => {
-                LinkState::Open(txn_id.clone(), model.new_send_group())
+                LinkState::Open(txn_id.clone(), model.send_groups.begin())
             }
             (PendingDelivery::Discharged(group), _) if accepted => {
                 model.count("transactions committed");

@@ -153,7 +153,8 @@ impl Receiver {
         amqp.attach(attach);
         self.link_state = LinkState::Attaching;
         (self.session, self.credit, self.received) = (None, 0, 0);
-        (self.first, self.last_first_delivery) = (model.first_incarnation(self.entity), BTreeMap::new());
+        (self.first, self.last_first_delivery) =
+            (model.lifetimes.first_incarnation(self.entity), BTreeMap::new());
     }
 
     /// Asks for a session, or for any.
@@ -177,7 +178,7 @@ impl Receiver {
             return Err("the broker refused the link".into());
         };
         self.link_state = LinkState::Open;
-        self.incarnations = cx.model.incarnations_since(self.entity, self.first);
+        self.incarnations = cx.model.lifetimes.incarnations_since(self.entity, self.first);
         if self.takes_sessions {
             let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
             let session =
@@ -187,7 +188,8 @@ impl Receiver {
             let until = until.ok_or("an attach does not say how long its session is locked")?;
             let until = u64::try_from((until - TICKS_1970) / TICKS_PER_MS).unwrap_or(0);
             self.session = Some(session);
-            let granted = cx.model.granted((self.entity, session), amqp.holder, until, cx.now);
+            cx.model.count("sessions held");
+            let granted = cx.model.sessions.granted((self.entity, session), amqp.holder, until, cx.now);
             return granted.map_err(|broken| broken.to_string());
         }
         Ok(())
@@ -236,7 +238,7 @@ impl Receiver {
         if !self.is_open() || !self.is_recreated(cx) {
             return Ok(());
         }
-        cx.model.check_link(self.entity, self.incarnations).map_err(|broken| broken.to_string())
+        cx.model.lifetimes.check_link(self.entity, self.incarnations).map_err(|broken| broken.to_string())
     }
 
     /// Gives the session back.
@@ -285,8 +287,8 @@ impl Receiver {
             }
             *last = read.sequence;
         }
-        let observed = read.observed(self.entity, amqp.holder, cx)?;
-        if cx.topology.check_properties(observed.entity, &read)? {
+        let observed = read.observed(self.entity, amqp.holder, (&*cx.model, cx.topology), cx.now)?;
+        if read.check_properties(observed.entity, cx.topology)? {
             cx.model.count("copies that an action has changed");
         }
         let observed = ObservedDelivery {
@@ -392,7 +394,7 @@ impl Receiver {
         if self.rolled_back.remove(&delivery) {
             cx.model.count("deliveries settled after a rollback");
         }
-        cx.model.settling(copy, amqp.holder, settlement_kind);
+        cx.model.messages.settling(copy, amqp.holder, settlement_kind);
         if settled && settlement_kind == SettlementKind::Complete {
             cx.model.count("completions without an answer");
         }

@@ -129,7 +129,7 @@ impl Requests {
         let bytes = state.map(u64::to_be_bytes);
         let value = bytes.as_ref().map_or(AnnotationValue::Null, |bytes| AnnotationValue::Binary(bytes));
         let body = RawMap::with_string_keys(&[named, ("session-state", value)]);
-        cx.model.setting_state((entity, session), state);
+        cx.model.sessions.setting_state((entity, session), state);
         self.ask(
             "com.microsoft:set-session-state",
             &body,
@@ -168,9 +168,9 @@ impl Requests {
         amqp: &mut AmqpSession,
         cx: &mut ClientContext<'_>,
     ) {
-        let group = cx.model.new_send_group();
+        let group = cx.model.send_groups.begin();
         let due = cx.now + 1 + cx.rng.below(20_000);
-        cx.model.scheduling(group, due);
+        cx.model.send_groups.scheduling(group, due);
         let messages: Vec<Bytes> = (0..=cx.rng.below(2))
             .map(|_| cx.new_message(group, target, Some(due), (None, Batched::Yes)))
             .collect();
@@ -184,7 +184,7 @@ impl Requests {
         let known = cx.model.schedules.iter().rposition(|(other, ..)| *other == target);
         let Some(known) = known else { return self.schedule(target, amqp, cx) };
         let (_, group, numbers) = cx.model.schedules.swap_remove(known);
-        cx.model.cancelling(group);
+        cx.model.send_groups.cancelling(group);
         if let Some(body) = bodies::numbers(&numbers, None) {
             self.ask("com.microsoft:cancel-scheduled-message", &body, PendingRequest::Cancel(group), amqp);
         }
@@ -205,7 +205,7 @@ impl Requests {
                 _ => (SettlementKind::DeadLetter, "suspended"),
             };
             // Abandoned it is deferred again, as it is when its lock ends.
-            cx.model.settling(fetched.copy, amqp.holder, settlement_kind);
+            cx.model.messages.settling(fetched.copy, amqp.holder, settlement_kind);
             if let Some(body) = bodies::settle(status, fetched.token) {
                 let requested = PendingRequest::Settle(fetched.copy.0, fetched.copy.1, settlement_kind);
                 self.ask("com.microsoft:update-disposition", &body, requested, amqp);
@@ -228,11 +228,16 @@ impl Requests {
         amqp: &mut AmqpSession,
         model: &mut Model,
     ) {
-        let visits = delete.then(|| model.taking(copy.0, copy.1)).flatten();
+        let visits = delete.then(|| model.messages.taking(copy)).flatten();
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(body) = bodies::numbers(&[number], Some(delete)) {
-            let requested =
-                PendingRequest::Fetch { copy, at, delete, visits, first: model.first_incarnation(at) };
+            let requested = PendingRequest::Fetch {
+                copy,
+                at,
+                delete,
+                visits,
+                first: model.lifetimes.first_incarnation(at),
+            };
             self.ask("com.microsoft:receive-by-sequence-number", &body, requested, amqp);
         }
     }
@@ -273,42 +278,50 @@ impl Requests {
         match requested {
             PendingRequest::State(entity, session) if done => {
                 let state = bodies::state(body.as_ref());
+                cx.model.count("session states read");
                 return cx
                     .model
+                    .sessions
                     .state_told((entity, session), amqp.holder, state)
                     .map_err(|broken| broken.to_string());
             }
             PendingRequest::Renew(id, entity) if done => {
                 let until = bodies::expiration(body.as_ref()).ok_or("a renewal that says no end")?;
-                cx.model.renewed((id, entity), amqp.holder, until);
+                cx.model.count("locks renewed");
+                cx.model.messages.renewed((id, entity), amqp.holder, until);
             }
             PendingRequest::RenewSession(entity, session) if done => {
                 let until = bodies::session_expiration(body.as_ref()).ok_or("a renewal that says no end")?;
                 cx.model.session_renewed((entity, session), amqp.holder, until);
             }
             PendingRequest::SetState(entity, session, state) if done => {
-                cx.model.state_set((entity, session), amqp.holder, state);
+                cx.model.count("session states set");
+                cx.model.sessions.state_set((entity, session), amqp.holder, state);
             }
             PendingRequest::Schedule(target, group) => {
                 let numbers = done.then(|| bodies::given(body.as_ref())).flatten();
                 return scheduled(target, group, numbers, cx.model);
             }
             PendingRequest::Cancel(group) if done => {
-                return cx.model.cancelled(group).map_err(|broken| broken.to_string());
+                cx.model.count("schedules cancelled");
+                return cx.model.send_groups.cancelled(group).map_err(|broken| broken.to_string());
             }
-            PendingRequest::Cancel(group) if status == 404 => cx.model.not_cancelled(group),
+            PendingRequest::Cancel(group) if status == 404 => {
+                cx.model.count("schedules fired before they were cancelled");
+                cx.model.send_groups.not_cancelled(group);
+            }
             PendingRequest::Fetch { copy, at, delete, first, .. } if done => {
                 let holder = amqp.holder;
                 let fetched = fetched::read(body.as_ref(), (copy.0, at), (delete, first), holder, cx)?;
                 self.held.extend(fetched);
             }
             PendingRequest::Fetch { copy, visits: Some(visits), .. } => {
-                cx.model.not_taken(copy.0, copy.1, visits);
+                cx.model.messages.not_taken(copy, visits);
             }
             PendingRequest::Settle(id, entity, settlement_kind)
                 if done && settlement_kind == SettlementKind::Complete =>
             {
-                cx.model.completed(id, entity);
+                cx.model.messages.completed((id, entity));
             }
             PendingRequest::Peek if status != 204 => {
                 return Err("what forwards keeps nothing for itself".into());

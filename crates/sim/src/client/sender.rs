@@ -57,7 +57,7 @@ impl Sender {
         attach.target = Some(Target::new(address.as_str()));
         attach.initial_delivery_count = Some(0);
         amqp.attach(attach);
-        let first = self.entity().map_or(0, |entity| cx.model.first_incarnation(entity));
+        let first = self.entity().map_or(0, |entity| cx.model.lifetimes.first_incarnation(entity));
         self.link_state = LinkState::Attaching(first);
     }
 
@@ -78,7 +78,7 @@ impl Sender {
                 LinkState::Refused
             }
             _ if attach.target.is_none() => return Err("the broker refused the link".into()),
-            Some(entity) => LinkState::Open(cx.model.incarnations_since(entity, first)),
+            Some(entity) => LinkState::Open(cx.model.lifetimes.incarnations_since(entity, first)),
             None => LinkState::Open(Incarnations::default()),
         };
         Ok(())
@@ -100,14 +100,15 @@ impl Sender {
         let LinkState::Open(incarnations) = std::mem::replace(&mut self.link_state, LinkState::Closed) else {
             return Ok(());
         };
-        cx.model.check_left(entity, incarnations).map_err(|broken| broken.to_string())
+        cx.model.count("links detached by deletions");
+        cx.model.lifetimes.check_left(entity, incarnations).map_err(|broken| broken.to_string())
     }
 
     /// Whether the link has outlived its entity.
     pub(super) fn check(&self, cx: &ClientContext<'_>) -> Result<(), String> {
         match (self.entity(), self.link_state) {
             (Some(entity), LinkState::Open(incarnations)) => {
-                cx.model.check_link(entity, incarnations).map_err(|broken| broken.to_string())
+                cx.model.lifetimes.check_link(entity, incarnations).map_err(|broken| broken.to_string())
             }
             _ => Ok(()),
         }
@@ -135,7 +136,7 @@ impl Sender {
     }
 
     fn fresh(&self, cx: &mut ClientContext<'_>) -> (SendGroupId, Bytes) {
-        let group = cx.model.new_send_group();
+        let group = cx.model.send_groups.begin();
         let payload = cx.new_message(group, self.target, None, (self.incarnations(), Batched::No));
         if cx.topology.drops_duplicates(self.target) {
             cx.model.repeats.push((self.target, group, payload.clone()));
@@ -150,7 +151,11 @@ impl Sender {
         }
         let index = cx.index(cx.model.repeats.len().max(1));
         let (target, group, payload) = cx.model.repeats.get(index)?.clone();
-        (target == self.target && cx.model.sending_again(group)).then_some((group, payload))
+        let again = target == self.target && cx.model.send_groups.sending_again(group);
+        if again {
+            cx.model.count("duplicates sent");
+        }
+        again.then_some((group, payload))
     }
 
     /// A message in a transaction.

@@ -1,24 +1,24 @@
-//! Sending: plain, scheduled and duplicate messages, and messages sent via another entity.
+//! Sending: plain, scheduled and duplicate messages, messages sent via another entity, and transactions.
 //!
 //! Invariant: the model knows every message, and the entities that it must reach, before it is sent.
 
-use broker_core::{Command, Message, Timestamp};
+use broker_core::{Command, Message, Operation, Outcome, PublishTarget, Ticket, Timestamp, TransactionId};
 use bytes::Bytes;
 use testkit::{application_properties, data, message, properties};
 
 use super::{
-    ALL, CoreWorld, END, ODD, ONCE, PLAIN, PendingRequest, ROLLED_BACK_IS_NEVER_SCHEDULED, STEPS, TRANSFER,
-    entities::path,
+    ALL, CoreWorld, END, HeldMessage, ODD, ONCE, PLAIN, PendingRequest, ROLLED_BACK_IS_NEVER_SCHEDULED,
+    STEPS, TRANSFER, entities::path,
 };
-use crate::core_model::{EntityIndex, Id};
+use crate::model::{EntityIndex, Id};
 
 /// Address to send to, and the entities that it reaches; with none, those of the topic's subscriptions.
-pub(super) type Address = (&'static str, &'static [EntityIndex]);
+type Address = (&'static str, &'static [EntityIndex]);
 
 /// Destinations of sends via another queue; the last one is closed.
-pub(super) const VIA: [Address; 3] = [("end", &[END]), ("news", &[]), ("closed", &[TRANSFER])];
+const VIA: [Address; 3] = [("end", &[END]), ("news", &[]), ("closed", &[TRANSFER])];
 /// Entities that take scheduled messages.
-pub(super) const SCHEDULES: [Address; 3] = [("plain", &[PLAIN]), ("way", &[END]), ("news", &[])];
+const SCHEDULES: [Address; 3] = [("plain", &[PLAIN]), ("way", &[END]), ("news", &[])];
 
 impl CoreWorld<'_> {
     /// Sends something.
@@ -40,7 +40,7 @@ impl CoreWorld<'_> {
     }
 
     /// One of three.
-    pub(super) fn one_of(&mut self, addresses: &[Address; 3]) -> Address {
+    fn one_of(&mut self, addresses: &[Address; 3]) -> Address {
         let [first, second, third] = *addresses;
         match self.rng.below(3) {
             0 => first,
@@ -62,7 +62,7 @@ impl CoreWorld<'_> {
     }
 
     /// So many more messages of a send group.
-    pub(super) fn new_messages(
+    fn new_messages(
         &mut self,
         group: u64,
         fixed: &[EntityIndex],
@@ -148,6 +148,73 @@ impl CoreWorld<'_> {
         self.groups.cancelling(group);
         let ticket = self.ticket(PendingRequest::Cancel(group));
         self.commands.push(Command::CancelScheduled { path: path(name), sequences, ticket });
+    }
+
+    /// Sends, schedules, sends through other entities, and perhaps a completion, all or none of them. A transaction is one
+    /// send group; one that is not told to commit is refused before it begins.
+    fn transact(&mut self) {
+        let transaction = TransactionId(self.next_transaction);
+        self.next_transaction += 1;
+        let group = self.groups.new_send_group();
+        let commits = self.rng.chance(70);
+        if !commits {
+            self.groups.refused(group);
+        }
+        self.commands.push(Command::Declare { transaction, ticket: Ticket(0) });
+        for _ in 0..=self.rng.below(3) {
+            let operation = Box::new(self.operation(group, commits));
+            self.commands.push(Command::Enlist { transaction, operation });
+        }
+        if commits {
+            self.complete_within(transaction, group);
+            let ticket = Some(self.ticket(PendingRequest::Commit(group)));
+            self.commands.push(Command::Discharge { transaction, fail: false, ticket });
+        } else {
+            // Left open it ends with the client.
+            let fails = self.rng.chance(50);
+            if fails {
+                self.commands.push(Command::Discharge { transaction, fail: true, ticket: None });
+            }
+        }
+    }
+
+    /// Something that is sent in a transaction.
+    fn operation(&mut self, group: u64, commits: bool) -> Operation {
+        let ticket = None;
+        match self.rng.below(4) {
+            0 => {
+                let (name, fixed) = self.one_of(&VIA);
+                let messages = self.new_messages(group, fixed, 1, None, None);
+                let target = PublishTarget::Via { path: path(name), via: path("plain") };
+                Operation::Publish { target, messages, ticket }
+            }
+            1 => {
+                let due = Some(self.now + 1 + self.rng.below(4_000));
+                let (name, fixed) = self.one_of(&SCHEDULES);
+                let messages = self.new_messages(group, fixed, 1, due, None);
+                let is_void = !commits && fixed == [PLAIN];
+                let ticket = if is_void { self.ticket(PendingRequest::Void) } else { Ticket(0) };
+                Operation::Schedule { path: path(name), messages, ticket }
+            }
+            _ => {
+                let (name, fixed) = self.one_of(&SCHEDULES);
+                let messages = self.new_messages(group, fixed, 1, None, None);
+                let target = PublishTarget::Path { path: path(name), auto_create: false };
+                Operation::Publish { target, messages, ticket }
+            }
+        }
+    }
+
+    fn complete_within(&mut self, transaction: TransactionId, group: u64) {
+        let completes = self.rng.chance(60);
+        let Some(held) = completes.then(|| self.pick_held()).flatten() else { return };
+        let HeldMessage { id, entity, queue, sequence, lock, .. } = held;
+        let outcome = Outcome::Complete;
+        let settled = true;
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket: None };
+        let operation = Box::new(operation);
+        self.commands.push(Command::Enlist { transaction, operation });
+        self.groups.completes(group, id, entity);
     }
 }
 

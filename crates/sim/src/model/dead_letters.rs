@@ -1,65 +1,31 @@
-//! Forwarded dead letters, and messages whose forwarding failed.
+//! Targets of forwarded dead letters.
 //!
-//! Invariant: a message is at one location: its entity, the target of its dead letters, or the dead letters of the entity
-//! that could not forward it.
+//! Invariant: an entity forwards its dead letters to one entity at most.
 
 use std::collections::BTreeMap;
 
-use super::{EntityIndex, Id, Location, Message, Model, deferral::Deferral};
+use super::observed::EntityIndex;
 
-impl Message {
-    /// Whether it can be found there next.
-    pub(super) fn may_move_to(&self, next: Location) -> bool {
-        let may_die = self.location == Location::Home
-            && matches!(next, Location::DeadLetterTarget(_) | Location::Transfer);
-        may_die || self.sequence.is_none()
+/// Entity to which an entity forwards its dead letters.
+#[derive(Debug, Default)]
+pub(super) struct DeadLetterTargets(BTreeMap<EntityIndex, EntityIndex>);
+
+impl DeadLetterTargets {
+    pub(super) fn new(targets: BTreeMap<EntityIndex, EntityIndex>) -> Self {
+        Self(targets)
     }
 
-    /// It is found there for the first time; what is forwarded arrives like new.
-    pub(super) fn move_to(&mut self, next: Location) {
-        if self.location == next {
-            return;
-        }
-        self.location = next;
-        self.deferral = Deferral::No;
-        if next != Location::Transfer {
-            (self.sequence, self.delivery_count) = (None, 0);
-        }
-        // It has left its order, and its session.
-        (self.aside, self.session) = (true, None);
+    pub(super) fn of(&self, entity: EntityIndex) -> Option<EntityIndex> {
+        self.0.get(&entity).copied()
     }
 
-    /// Entity from which it is received.
-    pub(super) fn received_at(&self, entity: EntityIndex) -> EntityIndex {
-        if let Location::DeadLetterTarget(dead_letter_target) = self.location {
-            dead_letter_target
-        } else {
-            entity
-        }
-    }
-}
-
-impl Model {
-    /// A model that knows where dead letters are forwarded to.
-    pub(crate) fn with_dead_letter_targets(dead_letter_targets: BTreeMap<EntityIndex, EntityIndex>) -> Self {
-        Self { dead_letter_targets, ..Self::default() }
+    /// Entities that forward their dead letters to this one.
+    pub(super) fn sources(&self, target: EntityIndex) -> impl Iterator<Item = EntityIndex> {
+        self.0.iter().filter(move |(_, known)| **known == target).map(|(entity, _)| *entity)
     }
 
-    /// Entity to which a message was sent that is received at this one, and its location then.
-    pub(crate) fn home(&self, id: Id, at: EntityIndex) -> (EntityIndex, Location) {
-        if self.messages.contains_key(&(id, at)) {
-            return (at, Location::Home);
-        }
-        let sent = |entity: &EntityIndex| self.messages.contains_key(&(id, *entity));
-        let homes = self
-            .dead_letter_targets
-            .iter()
-            .filter(|(_, dead_letter_target)| **dead_letter_target == at)
-            .map(|(entity, _)| *entity);
-        homes
-            .filter(sent)
-            .map(|entity| (entity, Location::DeadLetterTarget(at)))
-            .next()
-            .unwrap_or((at, Location::Home))
+    /// Entities from which a message can be received that was sent to this one.
+    pub(super) fn locations(&self, entity: EntityIndex) -> impl Iterator<Item = EntityIndex> {
+        [Some(entity), self.of(entity)].into_iter().flatten()
     }
 }

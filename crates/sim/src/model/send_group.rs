@@ -2,12 +2,9 @@
 //!
 //! Invariant: a send group is atomic, so proof of one part is proof of all of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Broken, EntityIndex, Id, Lifetime, Message, Model, Removal, SendPath, Session, broken};
-
-/// Names a send group.
-pub(crate) type SendGroupId = u64;
+use super::observed::{Broken, CopyId, Id, SendGroupId, broken};
 
 /// Outcome of a send, as the sender knows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,12 +31,12 @@ pub(crate) enum RollbackEffect {
 /// Messages and completions of one request.
 #[derive(Clone, Debug)]
 pub(super) struct SendGroup {
-    sent: Sent,
-    messages: Vec<(Id, EntityIndex)>,
+    pub(super) sent: Sent,
+    pub(super) messages: Vec<CopyId>,
     /// Completions in the same transaction.
-    pub(super) completes: Vec<(Id, EntityIndex)>,
+    pub(super) completes: Vec<CopyId>,
     /// Those of them that their client still holds after a rollback.
-    keeps: BTreeSet<(Id, EntityIndex)>,
+    keeps: BTreeSet<CopyId>,
     /// The end of the transaction was asked for.
     ending: bool,
     /// It must not arrive before, in milliseconds.
@@ -50,10 +47,17 @@ pub(super) struct SendGroup {
     again: bool,
 }
 
-impl Model {
+/// All send groups.
+#[derive(Debug, Default)]
+pub(crate) struct SendGroups {
+    groups: BTreeMap<SendGroupId, SendGroup>,
+    last: SendGroupId,
+}
+
+impl SendGroups {
     /// A request is about to be made.
-    pub(crate) fn new_send_group(&mut self) -> SendGroupId {
-        self.next_send_group += 1;
+    pub(crate) fn begin(&mut self) -> SendGroupId {
+        self.last += 1;
         let group = SendGroup {
             sent: Sent::Unknown,
             messages: Vec::new(),
@@ -64,77 +68,36 @@ impl Model {
             cancelling: false,
             again: false,
         };
-        self.groups.insert(self.next_send_group, group);
-        self.next_send_group
+        self.groups.insert(self.last, group);
+        self.last
     }
 
-    /// A new message goes into a send group, with a copy for each of these entities; its name is the answer.
-    pub(crate) fn sending(
-        &mut self,
-        group: SendGroupId,
-        entities: &[(EntityIndex, Option<Session>, Option<Lifetime>)],
-        send_path: SendPath,
-    ) -> Id {
-        self.next_id += 1;
-        for (entity, session, lifetime) in entities {
-            let onward = self
-                .dead_letter_targets
-                .get(entity)
-                .map(|dead_letter_target| self.deletion_state(*dead_letter_target))
-                .unwrap_or_default();
-            let message = Message::new(group, *session, *lifetime);
-            let message = message.sent_on(send_path, self.deletion_state(*entity), onward);
-            self.messages.insert((self.next_id, *entity), message);
-            if let Some(group) = self.groups.get_mut(&group) {
-                group.messages.push((self.next_id, *entity));
-            }
-        }
-        self.next_id
+    pub(super) fn get(&self, group: SendGroupId) -> Option<&SendGroup> {
+        self.groups.get(&group)
     }
 
-    /// A transaction is told to complete a message as well. Without its lock it cannot commit any more.
-    ///
-    /// An operation that the broker refuses undoes all before it, and then what a plain client has settled is free at once:
-    /// from here on only the transaction says that nobody else has them, and whoever gets one proves that it cannot commit.
-    pub(crate) fn enlisting(
-        &mut self,
-        group: SendGroupId,
-        (id, entity): (Id, EntityIndex),
-        holder: u64,
-        rollback: RollbackEffect,
-    ) -> Result<(), Broken> {
-        let message = self.messages.get_mut(&(id, entity));
-        let locked = message.and_then(|Message { lock, removal, .. }| {
-            let lock = lock.as_mut().filter(|lock| lock.holder == holder)?;
-            Some((lock, removal))
-        });
-        let Some((lock, removal)) = locked else { return self.undone(group) };
-        *removal = Removal::Completing(Some(group));
-        lock.may_end |= rollback == RollbackEffect::Returned;
+    /// A copy of a message is sent in a group.
+    pub(super) fn add_message(&mut self, group: SendGroupId, copy: CopyId) {
         if let Some(group) = self.groups.get_mut(&group) {
-            group.completes.push((id, entity));
-            if rollback == RollbackEffect::Held {
-                group.keeps.insert((id, entity));
-            }
+            group.messages.push(copy);
         }
-        Ok(())
     }
 
-    /// A transaction is about to end: the locks of what it completes may end with it, but of what was not settled they end
-    /// with a commit alone.
-    pub(crate) fn ending(&mut self, group: SendGroupId) {
-        let Some(known) = self.groups.get_mut(&group) else { return };
-        known.ending = true;
-        let ends: Vec<_> =
-            known.completes.iter().copied().filter(|copy| !known.keeps.contains(copy)).collect();
-        for copy in ends {
-            // Somebody else may have it by now, whose lock that is.
-            if let Some(message) = self.messages.get_mut(&copy)
-                && message.removal == Removal::Completing(Some(group))
-            {
-                message.lock = None;
+    /// A group completes a message as well.
+    pub(super) fn add_completion(&mut self, group: SendGroupId, copy: CopyId, rollback: RollbackEffect) {
+        if let Some(group) = self.groups.get_mut(&group) {
+            group.completes.push(copy);
+            if rollback == RollbackEffect::Held {
+                group.keeps.insert(copy);
             }
         }
+    }
+
+    /// The end of a transaction is asked for. Gives the completions whose locks may end with it.
+    pub(super) fn end(&mut self, group: SendGroupId) -> Vec<CopyId> {
+        let Some(known) = self.groups.get_mut(&group) else { return Vec::new() };
+        known.ending = true;
+        known.completes.iter().copied().filter(|copy| !known.keeps.contains(copy)).collect()
     }
 
     /// Whether the end of a transaction was asked for.
@@ -142,85 +105,38 @@ impl Model {
         self.groups.get(&group).is_some_and(|known| known.ending)
     }
 
-    fn sent(&self, group: SendGroupId) -> Option<Sent> {
-        self.groups.get(&group).map(|group| group.sent)
+    /// It is known to exist. Gives its messages and its completions.
+    pub(super) fn accept(&mut self, group: SendGroupId) -> (Vec<CopyId>, Vec<CopyId>) {
+        let Some(known) = self.groups.get_mut(&group) else { return Default::default() };
+        known.sent = Sent::Accepted;
+        (known.messages.clone(), known.completes.clone())
     }
 
-    /// The broker said `accepted`.
-    pub(crate) fn accepted(&mut self, group: SendGroupId) -> Result<(), Broken> {
-        if self.sent(group) == Some(Sent::Refused) {
-            return broken(
-                group,
-                "a transaction that has lost a lock does not commit",
-                &self.groups.get(&group),
-            );
-        }
-        self.exists(group);
-        self.accepted += 1;
-        Ok(())
-    }
-
-    /// The broker said `rejected`.
-    pub(crate) fn refused(&mut self, group: SendGroupId) -> Result<(), Broken> {
-        self.refused += 1;
-        self.undone(group)
-    }
-
-    /// It was rolled back, or never told to commit.
-    pub(crate) fn undone(&mut self, group: SendGroupId) -> Result<(), Broken> {
-        let Some(known) = self.groups.get_mut(&group) else { return Ok(()) };
-        if known.again {
-            return Ok(());
-        }
+    /// It is known not to exist. Gives the completions that it has undone.
+    pub(super) fn refuse(&mut self, group: SendGroupId) -> Result<Vec<CopyId>, Broken> {
+        let Some(known) = self.groups.get_mut(&group).filter(|known| !known.again) else {
+            return Ok(Vec::new());
+        };
         if known.sent == Sent::Accepted {
             return broken(group, "what was seen was not refused", &known);
         }
         known.sent = Sent::Refused;
-        for copy in known.completes.clone() {
-            if let Some(message) = self.messages.get_mut(&copy)
-                && message.removal == Removal::Completing(Some(group))
-            {
-                message.removal = Removal::Open;
-            }
-        }
-        Ok(())
+        Ok(known.completes.clone())
     }
 
-    /// It is known to exist: so do all of its messages, and nothing that it completes.
-    fn exists(&mut self, group: SendGroupId) {
-        let Some(known) = self.groups.get_mut(&group) else { return };
-        known.sent = Sent::Accepted;
-        for copy in known.completes.clone() {
-            if let Some(message) = self.messages.get_mut(&copy) {
-                (message.removal, message.lock) = (Removal::Gone, None);
-            }
+    /// A message of it was seen. True when it is known to exist only now.
+    pub(super) fn on_observed(&mut self, group: SendGroupId, id: Id, now: u64) -> Result<bool, Broken> {
+        let Some(known) = self.groups.get_mut(&group) else { return Ok(false) };
+        if now < known.due {
+            return broken(id, "nothing arrives before it is due", &(now, &known));
         }
-        for copy in self.groups.get(&group).map(|known| known.messages.clone()).unwrap_or_default() {
-            self.arrived(copy);
+        // All of a schedule are cancelled or none is.
+        known.cancelling = false;
+        match known.sent {
+            Sent::Unknown => Ok(true),
+            Sent::Accepted => Ok(false),
+            Sent::Refused => broken(id, "what was refused, rolled back or cancelled does not exist", &known),
         }
-    }
-
-    /// A message of it was seen.
-    pub(super) fn found(&mut self, group: SendGroupId, id: Id, now: u64) -> Result<(), Broken> {
-        if let Some(known) = self.groups.get_mut(&group) {
-            if now < known.due {
-                return broken(id, "nothing arrives before it is due", &(now, &known));
-            }
-            // All of a schedule are cancelled or none is.
-            known.cancelling = false;
-        }
-        match self.sent(group) {
-            Some(Sent::Unknown) => self.exists(group),
-            Some(Sent::Refused) => {
-                return broken(
-                    id,
-                    "what was refused, rolled back or cancelled does not exist",
-                    &self.groups.get(&group),
-                );
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// It shall not arrive before then.
@@ -239,7 +155,6 @@ impl Model {
 
     /// The broker said that a schedule is cancelled: it never fires.
     pub(crate) fn cancelled(&mut self, group: SendGroupId) -> Result<(), Broken> {
-        self.count("schedules cancelled");
         let Some(known) = self.groups.get_mut(&group) else { return Ok(()) };
         // Seeing a part of it has settled that it was not cancelled.
         if !known.cancelling {
@@ -251,7 +166,6 @@ impl Model {
 
     /// The broker said that there was nothing to cancel any more: it has fired.
     pub(crate) fn not_cancelled(&mut self, group: SendGroupId) {
-        self.count("schedules fired before they were cancelled");
         if let Some(group) = self.groups.get_mut(&group) {
             group.cancelling = false;
         }
@@ -263,31 +177,11 @@ impl Model {
             return false;
         };
         known.again = true;
-        self.count("duplicates sent");
         true
     }
 
     /// Whether all of it must be there in the end.
     pub(super) fn must_arrive(&self, group: SendGroupId) -> bool {
         self.groups.get(&group).is_some_and(|known| known.sent == Sent::Accepted && !known.cancelling)
-    }
-
-    /// Whether a message is gone that only a transaction can have completed of which nothing was ever seen. Something
-    /// of it would have been, but for what may have expired or gone with a connection that deletes.
-    pub(super) fn half_done(&self, message: &Message, now: u64) -> bool {
-        let Removal::Completing(Some(group)) = message.removal else { return false };
-        let Some(known) = self.groups.get(&group).filter(|known| known.sent == Sent::Unknown) else {
-            return false;
-        };
-        known.messages.iter().any(|copy| {
-            let lasts = |message: &Message| !message.has_faded(now) && !self.may_be_deleted(copy.1, message);
-            let lasts = self.messages.get(copy).is_some_and(lasts);
-            let locations = [Some(&copy.1), self.dead_letter_targets.get(&copy.1)];
-            lasts
-                && !locations
-                    .into_iter()
-                    .flatten()
-                    .any(|received_at| self.may_be_lost.contains_key(received_at))
-        })
     }
 }

@@ -4,15 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Broken, EntityIndex, Id, Model, ObservedDelivery, Removal, broken};
-
-/// Names a session of an entity.
-pub(crate) type Session = u64;
+use super::messages::{Messages, Removal};
+use super::observed::{Broken, EntityIndex, Id, ObservedDelivery, Session, broken};
 
 /// Holder, order and state of one session.
 #[derive(Clone, Debug)]
 struct SessionModel {
-    /// Which connection, and until when in milliseconds.
+    /// The holding connection, and the end of its lock in milliseconds.
     holder: Option<(u64, u64)>,
     /// Counts the holders: what was seen by an earlier one comes first for the next.
     holding: u64,
@@ -32,7 +30,7 @@ impl SessionModel {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(BTreeMap<(EntityIndex, Session), SessionModel>);
+pub(crate) struct Sessions(BTreeMap<(EntityIndex, Session), SessionModel>);
 
 impl Sessions {
     fn get(&mut self, entity: EntityIndex, session: Session) -> &mut SessionModel {
@@ -55,9 +53,7 @@ impl Sessions {
     pub(super) fn restarted(&mut self) {
         self.0.values_mut().for_each(|known| known.holder = None);
     }
-}
 
-impl Model {
     /// A client is told that it holds a session until then.
     pub(crate) fn granted(
         &mut self,
@@ -66,8 +62,7 @@ impl Model {
         until: u64,
         now: u64,
     ) -> Result<(), Broken> {
-        self.count("sessions held");
-        let known = self.sessions.get(entity, session);
+        let known = self.get(entity, session);
         if until <= now {
             // It was over before its holder heard of it; others may have had it since.
             return Ok(());
@@ -80,69 +75,38 @@ impl Model {
         Ok(())
     }
 
-    /// The broker said that a session is held for longer, with all messages that its holder has.
-    pub(crate) fn session_renewed(
+    /// The broker said that a session is held for longer. False: it was given up meanwhile, and stays so.
+    pub(super) fn renewed(
         &mut self,
         (entity, session): (EntityIndex, Session),
         holder: u64,
         until: u64,
-    ) {
-        self.count("sessions renewed");
-        let known = self.sessions.get(entity, session);
-        // One that was given up meanwhile stays so.
-        let Some((_, end)) = known.holder.as_mut().filter(|(other, _)| *other == holder) else { return };
+    ) -> bool {
+        let known = self.get(entity, session);
+        let Some((_, end)) = known.holder.as_mut().filter(|(other, _)| *other == holder) else {
+            return false;
+        };
         *end = until.max(*end);
-        for ((_, other), message) in &mut self.messages {
-            if *other == entity
-                && message.session == Some(session)
-                && let Some(lock) = message.lock.as_mut().filter(|lock| lock.holder == holder)
-            {
-                lock.until = lock.until.max(until);
-            }
-        }
+        true
     }
 
-    /// The holder gives a session back, or has lost it. A transaction that would complete messages of it, and was not told to
-    /// commit before, cannot do so any more.
-    pub(crate) fn released(
-        &mut self,
-        (entity, session): (EntityIndex, Session),
-        holder: u64,
-    ) -> Result<(), Broken> {
-        let known = self.sessions.get(entity, session);
-        known.holder.take_if(|(other, _)| *other == holder);
-        let mut lost = Vec::new();
-        for ((_, other), message) in &mut self.messages {
-            if *other == entity
-                && message.session == Some(session)
-                && message.lock.take_if(|lock| lock.holder == holder).is_some()
-                && let Removal::Completing(Some(group)) = message.removal
-            {
-                lost.push(group);
-            }
-        }
-        // A transaction whose commit was requested before may have committed.
-        for group in lost.into_iter().filter(|group| !self.is_ending(*group)).collect::<Vec<_>>() {
-            self.count("transactions that lost a session");
-            self.undone(group)?;
-        }
-        Ok(())
+    /// The holder gives a session back, or has lost it.
+    pub(super) fn released(&mut self, (entity, session): (EntityIndex, Session), holder: u64) {
+        self.get(entity, session).holder.take_if(|(other, _)| *other == holder);
     }
 
     /// Whether a message comes to the holder of its session, and in its turn.
-    pub(super) fn check_session(
+    pub(super) fn check(
         &mut self,
         observed: &ObservedDelivery,
         session: Session,
+        messages: &mut Messages,
     ) -> Result<(), Broken> {
         if observed.session != Some(session) {
             return broken(observed.id, "a message comes with its session", observed);
         }
-        let first = self
-            .messages
-            .get(&(observed.id, observed.entity))
-            .is_some_and(|message| message.sequence.is_none());
-        let known = self.sessions.get(observed.entity, session);
+        let first = messages.get(observed.copy()).is_some_and(|message| message.sequence.is_none());
+        let known = self.get(observed.entity, session);
         if known.holder.is_none_or(|(holder, _)| holder != observed.holder) {
             return broken(observed.id, "a message comes to the holder of its session", &(observed, &known));
         }
@@ -151,8 +115,8 @@ impl Model {
         }
         known.newest = known.newest.max(observed.sequence);
         let holding = known.holding;
-        for id in known.observed.range(..observed.sequence).map(|(_, id)| id) {
-            let passed = self.messages.get(&(*id, observed.entity)).filter(|message| {
+        for id in known.observed.range(..observed.sequence).map(|(_, id)| *id) {
+            let passed = messages.get((id, observed.entity)).filter(|message| {
                 message.removal == Removal::Open && !message.aside && message.holding != holding
             });
             if let Some(passed) = passed {
@@ -164,7 +128,7 @@ impl Model {
             }
         }
         known.observed.insert(observed.sequence, observed.id);
-        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
+        if let Some(message) = messages.get_mut(observed.copy()) {
             message.holding = holding;
         }
         Ok(())
@@ -172,7 +136,7 @@ impl Model {
 
     /// The holder sets the state; 0 is never a state.
     pub(crate) fn setting_state(&mut self, (entity, session): (EntityIndex, Session), state: Option<u64>) {
-        let states = &mut self.sessions.get(entity, session).states;
+        let states = &mut self.get(entity, session).states;
         if !states.contains(&state) {
             states.push(state);
         }
@@ -185,8 +149,7 @@ impl Model {
         holder: u64,
         state: Option<u64>,
     ) {
-        self.count("session states set");
-        let known = self.sessions.get(entity, session);
+        let known = self.get(entity, session);
         if known.is_held_by(holder) {
             known.states = vec![state];
         }
@@ -199,8 +162,7 @@ impl Model {
         holder: u64,
         state: Option<u64>,
     ) -> Result<(), Broken> {
-        self.count("session states read");
-        let known = self.sessions.get(entity, session);
+        let known = self.get(entity, session);
         if !known.is_held_by(holder) {
             return Ok(());
         }

@@ -1,12 +1,16 @@
 //! Each promise is broken here on purpose, and the model must notice.
 
+mod deletions;
+
+use std::fmt::Debug;
+
 use super::*;
 use RollbackEffect::{Held, Returned, Uncertain};
 
-pub(super) const NOW: u64 = 1_000;
+const NOW: u64 = 1_000;
 
 /// Delivery of the only copy of a message, as a receiver sees it.
-pub(super) fn observed(id: Id, entity: EntityIndex) -> ObservedDelivery {
+fn observed(id: Id, entity: EntityIndex) -> ObservedDelivery {
     ObservedDelivery {
         id,
         entity,
@@ -32,8 +36,8 @@ fn in_session(id: Id, holder: u64) -> ObservedDelivery {
 }
 
 /// A message that the broker has accepted, at these entities.
-pub(super) fn sent(model: &mut Model, entities: &[EntityIndex]) -> Id {
-    let group = model.new_send_group();
+fn sent(model: &mut Model, entities: &[EntityIndex]) -> Id {
+    let group = model.send_groups.begin();
     let entities: Vec<_> = entities.iter().map(|entity| (*entity, None, None)).collect();
     let id = model.sending(group, &entities, SendPath::default());
     model.accepted(group).expect("nothing was seen");
@@ -44,7 +48,7 @@ pub(super) fn sent(model: &mut Model, entities: &[EntityIndex]) -> Id {
 fn session_of(count: usize) -> Model {
     let mut model = Model::default();
     for _ in 0..count {
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         model.sending(group, &[(0, Some(0), None)], SendPath::default());
         model.accepted(group).expect("nothing was seen");
     }
@@ -52,13 +56,13 @@ fn session_of(count: usize) -> Model {
 }
 
 /// Received and completed.
-pub(super) fn taken(model: &mut Model, id: Id, entity: EntityIndex) {
+fn taken(model: &mut Model, id: Id, entity: EntityIndex) {
     assert_eq!(model.delivered(observed(id, entity)), Ok(true));
-    model.settling((id, entity), 1, SettlementKind::Complete);
-    model.completed(id, entity);
+    model.messages.settling((id, entity), 1, SettlementKind::Complete);
+    model.messages.completed((id, entity));
 }
 
-pub(super) fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
+fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
     let broken = found.expect_err(promise);
     assert!(broken.promise.contains(promise), "{broken}");
 }
@@ -85,10 +89,10 @@ fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
     assert_eq!(model.delivered(observed(id, 1)), Ok(true));
-    model.settling((id, 1), 1, SettlementKind::Return);
+    model.messages.settling((id, 1), 1, SettlementKind::Return);
     let second = ObservedDelivery { sequence: 77, ..observed(id, 1) };
     assert_broken(model.delivered(second), "one copy at each place");
-    model.completed(id, 1);
+    model.messages.completed((id, 1));
     assert_broken(model.delivered(second), "settled stays settled");
 }
 
@@ -101,7 +105,7 @@ fn a_delivery_count_that_falls_is_noticed_and_one_that_stays_or_grows_is_not() {
         let found = model.delivered(ObservedDelivery { delivery_count, ..observed(id, 1) });
         if holds {
             assert_eq!(found, Ok(true), "{delivery_count}");
-            model.settling((id, 1), 1, SettlementKind::Return);
+            model.messages.settling((id, 1), 1, SettlementKind::Return);
         } else {
             assert_broken(found, "delivery counts never fall");
         }
@@ -111,7 +115,7 @@ fn a_delivery_count_that_falls_is_noticed_and_one_that_stays_or_grows_is_not() {
 #[test]
 fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
     let mut model = Model::default();
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     let id = model.sending(group, &[(1, None, None), (2, None, None)], SendPath::default());
     assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was stored");
     taken(&mut model, id, 1);
@@ -121,18 +125,18 @@ fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
 #[test]
 fn two_holders_of_a_session_are_noticed() {
     let mut model = session_of(1);
-    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
-    assert_broken(model.granted((0, 0), 2, NOW + 150, NOW + 50), "one holder");
-    assert_eq!(model.granted((0, 0), 2, NOW + 300, NOW + 200), Ok(()), "the first lock is over");
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_broken(model.sessions.granted((0, 0), 2, NOW + 150, NOW + 50), "one holder");
+    assert_eq!(model.sessions.granted((0, 0), 2, NOW + 300, NOW + 200), Ok(()), "the first lock is over");
     assert_broken(model.delivered(in_session(1, 1)), "the holder of its session");
     model.released((0, 0), 2).unwrap();
-    assert_eq!(model.granted((0, 0), 3, NOW + 400, NOW + 201), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 3, NOW + 400, NOW + 201), Ok(()));
 }
 
 #[test]
 fn a_message_of_another_session_is_noticed() {
     let mut model = session_of(1);
-    assert_eq!(model.granted((0, 4), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 4), 1, NOW + 100, NOW), Ok(()));
     assert_broken(
         model.delivered(ObservedDelivery { session: Some(4), ..in_session(1, 1) }),
         "comes with its session",
@@ -142,7 +146,7 @@ fn a_message_of_another_session_is_noticed() {
 #[test]
 fn a_session_out_of_order_is_noticed() {
     let mut model = session_of(3);
-    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
     assert_broken(model.delivered(in_session(1, 1)), "a session keeps its order");
 }
@@ -150,24 +154,24 @@ fn a_session_out_of_order_is_noticed() {
 #[test]
 fn a_message_that_comes_again_behind_later_ones_is_noticed() {
     let mut model = session_of(2);
-    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
     model.released((0, 0), 1).unwrap();
-    assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_broken(model.delivered(in_session(2, 2)), "when messages come again");
 }
 
 #[test]
 fn a_session_goes_on_where_it_was_when_its_earlier_messages_are_settled() {
     let mut model = session_of(3);
-    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
-    model.settling((1, 0), 1, SettlementKind::Complete);
-    model.settling((2, 0), 1, SettlementKind::DeadLetter);
+    model.messages.settling((1, 0), 1, SettlementKind::Complete);
+    model.messages.settling((2, 0), 1, SettlementKind::DeadLetter);
     model.released((0, 0), 1).unwrap();
-    assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(3, 2)), Ok(true));
 }
 
@@ -175,18 +179,18 @@ fn a_session_goes_on_where_it_was_when_its_earlier_messages_are_settled() {
 fn a_lost_session_state_is_noticed() {
     let mut model = session_of(0);
     let session = (0, 0);
-    assert_eq!(model.granted(session, 1, NOW + 100, NOW), Ok(()));
-    model.setting_state(session, Some(7));
-    model.state_set(session, 1, Some(7));
+    assert_eq!(model.sessions.granted(session, 1, NOW + 100, NOW), Ok(()));
+    model.sessions.setting_state(session, Some(7));
+    model.sessions.state_set(session, 1, Some(7));
     model.restarted(NOW);
-    assert_eq!(model.granted(session, 2, NOW + 100, NOW), Ok(()));
-    assert_broken(model.state_told(session, 2, None), "the state of a session survives");
-    assert_eq!(model.state_told(session, 2, Some(7)), Ok(()));
-    model.setting_state(session, None);
-    assert_eq!(model.state_told(session, 2, None), Ok(()), "nobody knows whether it was cleared");
-    assert_broken(model.state_told(session, 2, Some(7)), "the state of a session survives");
-    model.state_set(session, 1, Some(8));
-    assert_eq!(model.state_told(session, 2, None), Ok(()), "the first holder's answer comes late");
+    assert_eq!(model.sessions.granted(session, 2, NOW + 100, NOW), Ok(()));
+    assert_broken(model.sessions.state_told(session, 2, None), "the state of a session survives");
+    assert_eq!(model.sessions.state_told(session, 2, Some(7)), Ok(()));
+    model.sessions.setting_state(session, None);
+    assert_eq!(model.sessions.state_told(session, 2, None), Ok(()), "nobody knows whether it was cleared");
+    assert_broken(model.sessions.state_told(session, 2, Some(7)), "the state of a session survives");
+    model.sessions.state_set(session, 1, Some(8));
+    assert_eq!(model.sessions.state_told(session, 2, None), Ok(()), "the first holder's answer comes late");
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn a_delivery_of_a_message_with_a_renewed_lock_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(id, 0)), Ok(true));
-    model.renewed((id, 0), 1, NOW + 5_000);
+    model.messages.renewed((id, 0), 1, NOW + 5_000);
     let other =
         ObservedDelivery { holder: 2, now: NOW + 4_000, locked_until: Some(NOW + 9_000), ..observed(id, 0) };
     assert_broken(model.delivered(other), "two live locks");
@@ -205,11 +209,11 @@ fn a_delivery_of_a_message_with_a_renewed_lock_is_noticed() {
 #[test]
 fn a_grant_of_a_session_with_a_renewed_lock_is_noticed() {
     let mut model = session_of(1);
-    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     model.session_renewed((0, 0), 2, NOW + 900);
     model.session_renewed((0, 0), 1, NOW + 500);
-    assert_broken(model.granted((0, 0), 2, NOW + 600, NOW + 400), "one holder");
-    assert_eq!(model.granted((0, 0), 2, NOW + 700, NOW + 500), Ok(()));
+    assert_broken(model.sessions.granted((0, 0), 2, NOW + 600, NOW + 400), "one holder");
+    assert_eq!(model.sessions.granted((0, 0), 2, NOW + 700, NOW + 500), Ok(()));
 }
 
 /// A message that came too late is held all the same, where the session was renewed while it travelled.
@@ -217,7 +221,7 @@ fn a_grant_of_a_session_with_a_renewed_lock_is_noticed() {
 fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
     for came_before in [true, false] {
         let mut model = session_of(2);
-        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         if came_before {
             let late = ObservedDelivery { locked_until: Some(NOW - 1), ..in_session(1, 1) };
             assert_eq!(model.delivered(late), Ok(false));
@@ -236,10 +240,10 @@ fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
 fn a_receiver_whose_delivery_came_too_late_may_have_the_next_one_of_its_session() {
     for came_again in [true, false] {
         let mut model = session_of(2);
-        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
         assert_eq!(model.released((0, 0), 1), Ok(()));
-        assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.sessions.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
         if came_again {
             let late = ObservedDelivery { locked_until: Some(NOW - 1), ..in_session(1, 2) };
             assert_eq!(model.delivered(late), Ok(false));
@@ -257,9 +261,9 @@ fn a_receiver_whose_delivery_came_too_late_may_have_the_next_one_of_its_session(
 fn a_transaction_that_commits_without_its_session_is_noticed() {
     for told_before in [false, true] {
         let mut model = session_of(1);
-        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         assert_eq!(model.enlisting(group, (1, 0), 1, Uncertain), Ok(()));
         if told_before {
             model.ending(group);
@@ -277,7 +281,7 @@ fn a_transaction_that_commits_without_its_session_is_noticed() {
 fn transaction(model: &mut Model) -> (SendGroupId, [Id; 3]) {
     let done = sent(model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     let first = model.sending(group, &[(1, None, None)], SendPath::default());
     let second = model.sending(group, &[(2, None, None)], SendPath::default());
     assert_eq!(model.enlisting(group, (done, 0), 1, Uncertain), Ok(()));
@@ -336,7 +340,7 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     model.sending(
         group,
         &[(1, None, Some(Lifetime { since: NOW, ttl: 10, dead_letters: false }))],
@@ -352,7 +356,7 @@ fn a_receiver_keeps_its_message_when_the_transaction_ends_that_had_it() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-    let (early, late) = (model.new_send_group(), model.new_send_group());
+    let (early, late) = (model.send_groups.begin(), model.send_groups.begin());
     assert_eq!(model.enlisting(early, (done, 0), 1, Uncertain), Ok(()));
     let after = NOW + 100;
     let got =
@@ -379,7 +383,7 @@ fn messages_in_a_transaction_may_come_again_and_then_it_does_not_commit() {
         let mut model = Model::default();
         let done = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         assert_eq!(model.enlisting(group, (done, 0), 1, rollback), Ok(()));
         let again = model.delivered(observed(done, 0));
         if rollback == Returned {
@@ -397,7 +401,7 @@ fn a_rollback_that_takes_a_message_from_the_client_that_has_not_settled_it_is_no
         let mut model = Model::default();
         let done = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         assert_eq!(model.enlisting(group, (done, 0), 1, rollback), Ok(()));
         model.ending(group);
         assert_eq!(model.undone(group), Ok(()));
@@ -415,21 +419,21 @@ fn messages_that_a_rollback_leaves_are_settled_like_any_other() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     assert_eq!(model.enlisting(group, (done, 0), 1, Held), Ok(()));
     model.ending(group);
     assert_eq!(model.undone(group), Ok(()));
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    model.settling((done, 0), 1, SettlementKind::Complete);
-    model.completed(done, 0);
+    model.messages.settling((done, 0), 1, SettlementKind::Complete);
+    model.messages.completed((done, 0));
     assert_eq!(model.check_drained(NOW), Ok(()));
     assert_broken(model.delivered(observed(done, 0)), "settled stays settled");
 }
 
 /// A schedule of two messages at entity 1, due at the time of `NOW`.
 fn schedule(model: &mut Model) -> (SendGroupId, [Id; 2]) {
-    let group = model.new_send_group();
-    model.scheduling(group, NOW);
+    let group = model.send_groups.begin();
+    model.send_groups.scheduling(group, NOW);
     let ids = [(); 2].map(|()| model.sending(group, &[(1, None, None)], SendPath::default()));
     (group, ids)
 }
@@ -450,8 +454,8 @@ fn a_cancelled_schedule_that_fires_is_noticed() {
     let mut model = Model::default();
     let (group, [first, _]) = schedule(&mut model);
     assert_eq!(model.accepted(group), Ok(()));
-    model.cancelling(group);
-    assert_eq!(model.cancelled(group), Ok(()));
+    model.send_groups.cancelling(group);
+    assert_eq!(model.send_groups.cancelled(group), Ok(()));
     assert_eq!(model.check_drained(NOW), Ok(()), "nothing has to arrive");
     assert_broken(model.delivered(observed(first, 1)), "refused, rolled back or cancelled");
 }
@@ -461,11 +465,11 @@ fn cancelling_a_message_that_has_fired_is_noticed_and_so_is_half_a_cancellation(
     let mut model = Model::default();
     let (group, [first, _]) = schedule(&mut model);
     assert_eq!(model.accepted(group), Ok(()));
-    model.cancelling(group);
+    model.send_groups.cancelling(group);
     assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was cancelled");
     taken(&mut model, first, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    assert_broken(model.cancelled(group), "what has fired cannot be cancelled");
+    assert_broken(model.send_groups.cancelled(group), "what has fired cannot be cancelled");
 }
 
 #[test]
@@ -473,17 +477,18 @@ fn a_schedule_that_was_not_cancelled_and_never_fires_is_noticed() {
     let mut model = Model::default();
     let (group, _) = schedule(&mut model);
     assert_eq!(model.accepted(group), Ok(()));
-    model.cancelling(group);
-    model.not_cancelled(group);
+    model.send_groups.cancelling(group);
+    model.send_groups.not_cancelled(group);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
 }
 
 #[test]
 fn a_duplicate_inside_the_window_is_noticed() {
     let mut model = Model::default();
-    let id = sent(&mut model, &[1]);
-    let group = model.next_send_group;
-    assert!(model.sending_again(group));
+    let group = model.send_groups.begin();
+    let id = model.sending(group, &[(1, None, None)], SendPath::default());
+    model.accepted(group).expect("nothing was seen");
+    assert!(model.send_groups.sending_again(group));
     assert_eq!(model.undone(group), Ok(()), "a refusal of the second says nothing of the first");
     taken(&mut model, id, 1);
     assert_broken(
@@ -497,8 +502,8 @@ fn a_deferred_message_in_the_order_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
     assert_eq!(model.delivered(observed(id, 1)), Ok(true));
-    model.settling((id, 1), 1, SettlementKind::Defer);
-    model.deferred(id, 1);
+    model.messages.settling((id, 1), 1, SettlementKind::Defer);
+    model.messages.deferred((id, 1));
     assert_broken(model.delivered(observed(id, 1)), "by its number only");
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.to_fetch(1), [((id, 1), id)]);
@@ -525,13 +530,13 @@ fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_complete
         let mut model = Model::default();
         let id = sent(&mut model, &[1]);
         assert_eq!(model.delivered(observed(id, 1)), Ok(true));
-        model.settling((id, 1), 1, SettlementKind::Defer);
-        let visits = model.taking(id, 1).expect("it is there to be asked for");
+        model.messages.settling((id, 1), 1, SettlementKind::Defer);
+        let visits = model.messages.taking((id, 1)).expect("it is there to be asked for");
         assert_eq!(model.check_drained(NOW), Ok(()), "the answer may be lost");
         if completed {
-            model.settling((id, 1), 2, SettlementKind::Complete);
+            model.messages.settling((id, 1), 2, SettlementKind::Complete);
         }
-        model.not_taken(id, 1, visits);
+        model.messages.not_taken((id, 1), visits);
         if completed {
             assert_eq!(model.check_drained(NOW), Ok(()));
         } else {
@@ -542,7 +547,7 @@ fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_complete
 
 /// A message with so many milliseconds to live from `NOW` on, at entity 1.
 fn ttl_percent(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     let id = model.sending(
         group,
         &[(1, None, Some(Lifetime { since: NOW, ttl, dead_letters }))],
@@ -555,13 +560,13 @@ fn ttl_percent(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
 /// A message with a key, as it is seen with a number of this partition.
 fn of_partition(model: &mut Model, key: Session, partition: u64) -> ObservedDelivery {
     let id = sent(model, &[0]);
-    model.keyed(id, key);
+    model.messages.keyed(id, key);
     ObservedDelivery { sequence: partition << 48 | id, ..observed(id, 0) }
 }
 
 #[test]
 fn a_number_outside_of_its_partition_is_noticed() {
-    let partitioned = || Model::default().with_partitions([0].into());
+    let partitioned = || Model::new(BTreeMap::new(), [0].into());
     for (partition, fits) in [(0, false), (1, true), (16, true), (17, false)] {
         let mut model = partitioned();
         let observed = of_partition(&mut model, 1, partition);
@@ -586,7 +591,7 @@ fn a_number_of_a_partition_where_there_is_none_is_noticed() {
 
 /// A model in which the dead letters of entities 0 and 1 are forwarded to entity 2.
 fn with_grave() -> Model {
-    Model::with_dead_letter_targets([(0, 2), (1, 2)].into())
+    Model::new([(0, 2), (1, 2)].into(), BTreeSet::new())
 }
 
 /// A message of entity 0 as it is seen where its dead letters go.
@@ -608,13 +613,13 @@ fn a_dead_letter_that_is_where_it_was_and_where_it_was_forwarded_to_is_noticed()
         let mut model = with_grave();
         let id = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(id, 0)), Ok(true));
-        model.settling((id, 0), 1, SettlementKind::DeadLetter);
+        model.messages.settling((id, 0), 1, SettlementKind::DeadLetter);
         assert_eq!(model.home(id, 2), (0, Location::DeadLetterTarget(2)));
         assert_eq!(model.delivered(buried(id)), Ok(true));
-        model.settling((id, 0), 1, SettlementKind::Return);
+        model.messages.settling((id, 0), 1, SettlementKind::Return);
         let promise = if row < 3 { "a message is in one place" } else { "one copy at each place" };
         assert_broken(model.delivered(second(id)), promise);
-        model.completed(id, 0);
+        model.messages.completed((id, 0));
         assert_broken(model.delivered(second(id)), "settled stays settled");
     }
 }
@@ -624,7 +629,7 @@ fn a_dead_letter_that_was_forwarded_and_is_not_there_is_missed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(id, 0)), Ok(true));
-    model.settling((id, 0), 1, SettlementKind::DeadLetter);
+    model.messages.settling((id, 0), 1, SettlementKind::DeadLetter);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.delivered(ObservedDelivery { locked_until: None, ..buried(id) }), Ok(true));
     assert_eq!(model.check_drained(NOW), Ok(()));
@@ -655,7 +660,7 @@ fn a_dead_letter_that_forgets_its_first_number_is_noticed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(ObservedDelivery { origin: Some(id), ..observed(id, 0) }), Ok(true));
-    model.settling((id, 0), 1, SettlementKind::DeadLetter);
+    model.messages.settling((id, 0), 1, SettlementKind::DeadLetter);
     let forgets = ObservedDelivery { origin: Some(40 + id), ..buried(id) };
     assert_broken(model.delivered(forgets), "keeps its first number");
     assert_eq!(model.delivered(ObservedDelivery { origin: Some(id), ..buried(id) }), Ok(true));
@@ -667,9 +672,9 @@ fn a_dead_letter_is_gone_with_where_it_went_and_not_with_where_it_came_from() {
         let mut model = with_grave();
         let id = sent(&mut model, &[0]);
         assert_eq!(model.delivered(buried(id)), Ok(true));
-        model.settling((id, 0), 1, SettlementKind::Return);
-        model.deleting(deleted);
-        model.deleted(deleted);
+        model.messages.settling((id, 0), 1, SettlementKind::Return);
+        model.lifetimes.deleting(deleted);
+        model.lifetimes.deleted(deleted);
         assert_eq!(model.check_drained(NOW).is_err(), missed, "place {deleted}");
     }
 }
@@ -679,9 +684,9 @@ fn a_dead_letter_that_comes_out_of_a_deleted_place_is_noticed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(buried(id)), Ok(true));
-    model.settling((id, 0), 1, SettlementKind::Return);
-    model.deleting(2);
-    model.deleted(2);
+    model.messages.settling((id, 0), 1, SettlementKind::Return);
+    model.lifetimes.deleting(2);
+    model.lifetimes.deleted(2);
     let again = ObservedDelivery { incarnations: Incarnations { first: 1, last: Some(1) }, ..buried(id) };
     assert_broken(model.delivered(again), "nothing of a deleted entity");
 }

@@ -4,12 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, LockLifetime, Rule, Ticket};
+use broker_core::{
+    Batch, ClientId, Command, EntityKind, EntitySettings, EntityStatus, LockLifetime, Rule, Ticket,
+};
 use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 
-use crate::{model::EntityIndex, reader::Read, world::SETUP};
+use crate::model::EntityIndex;
 
 const TOPIC: &str = "t";
+/// Client id under which the simulator creates and deletes entities.
+pub(crate) const SETUP: ClientId = ClientId(0);
 
 /// Address to which a message is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -175,21 +179,10 @@ impl Topology {
         self.settings(entity).is_some_and(|settings| settings.requires_session)
     }
 
-    /// Whether what was delivered has the properties that it was sent with, or those that the rule made of them.
-    pub(crate) fn check_properties(&self, entity: EntityIndex, read: &Read) -> Result<bool, String> {
+    /// Whether the rule's action changes the copies of an entity.
+    pub(crate) fn is_changed(&self, entity: EntityIndex) -> bool {
         let kind = self.entities.get(entity).map(|entity| &entity.kind);
-        let is_changed = matches!(kind, Some(SourceKind::Subscription(Interest::Changed)));
-        let number = read.number.ok_or_else(|| format!("message {} has lost its number", read.id))?;
-        let label = if is_changed { "changed".to_owned() } else { format!("n{number}") };
-        let expected = (is_changed.then_some(number * 2 + 1), !is_changed, label);
-        let found = (read.changed, read.has_spare, read.label.clone());
-        if found == expected {
-            return Ok(is_changed);
-        }
-        Err(format!(
-            "the properties of message {} at place {entity} are {found:?}, not {expected:?}",
-            read.id
-        ))
+        matches!(kind, Some(SourceKind::Subscription(Interest::Changed)))
     }
 
     /// The entity of a queue without sessions.

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use broker_core::{Batch, Command, Effect, EntityError, Ticket};
 
-use super::{SETUP, World};
+use super::World;
 use crate::{
     client::{Mode, Purpose},
     model::EntityIndex,
-    plan::{PlantedFault, SendTarget},
+    plan::{PlantedFault, SETUP, SendTarget},
 };
 
 /// One step in this many deletes an existing entity.
@@ -40,7 +40,7 @@ impl World<'_> {
     /// After a start every entity exists, except those whose deletion is pending: their existence is unknown.
     pub(super) fn after_boot(&mut self) {
         for entity in self.plan.topology.recreated() {
-            self.model.created(entity);
+            self.model.lifetimes.created(entity);
         }
     }
 
@@ -70,14 +70,14 @@ impl World<'_> {
                 .dead_letter_targets()
                 .values()
                 .any(|dead_letter_target| *dead_letter_target == entity);
-            let (entity_request, every) = if self.model.is_deleting(entity) {
+            let (entity_request, every) = if self.model.lifetimes.is_deleting(entity) {
                 (EntityRequest::Delete, CREATE_EVERY)
-            } else if self.model.is_missing(entity) {
+            } else if self.model.lifetimes.is_missing(entity) {
                 (
                     EntityRequest::Create,
                     if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { CREATE_EVERY },
                 )
-            } else if self.model.is_enlisted(entity) {
+            } else if self.model.messages.is_enlisted(entity) {
                 (EntityRequest::Delete, DISTURB_EVERY)
             } else {
                 (
@@ -94,9 +94,12 @@ impl World<'_> {
     /// Requests all outstanding deletions and creations at once.
     pub(super) fn finish_deletions(&mut self) {
         for entity in self.plan.topology.recreated() {
-            let entity_request =
-                if self.model.is_deleting(entity) { EntityRequest::Delete } else { EntityRequest::Create };
-            if self.model.is_missing(entity) {
+            let entity_request = if self.model.lifetimes.is_deleting(entity) {
+                EntityRequest::Delete
+            } else {
+                EntityRequest::Create
+            };
+            if self.model.lifetimes.is_missing(entity) {
                 self.request_entity(entity_request, entity);
             }
         }
@@ -109,14 +112,15 @@ impl World<'_> {
         }
         let mut commands = vec![Command::Connect];
         if entity_request == EntityRequest::Delete {
-            self.model.deleting(entity);
+            self.model.lifetimes.deleting(entity);
             if self.plan.topology.is_free_of(PlantedFault::NoDeletion) {
                 let (name, ticket) =
                     (self.plan.topology.address(entity).into(), self.ticket(entity_request, entity));
                 commands.push(Command::DeleteEntity { name, expected: None, ticket });
             } else {
                 // The planted fault: the entity stays, and the model believes that it was deleted.
-                self.model.deleted(entity);
+                self.model.count("entities deleted");
+                self.model.lifetimes.deleted(entity);
             }
         }
         // In some cases it is created again in the same batch.
@@ -145,10 +149,11 @@ impl World<'_> {
             };
             match (self.deletions.waiting.remove(&ticket), done) {
                 (Some((EntityRequest::Delete, entity)), Ok(()) | Err(EntityError::NotFound(_))) => {
-                    self.model.deleted(entity);
+                    self.model.count("entities deleted");
+                    self.model.lifetimes.deleted(entity);
                 }
                 (Some((EntityRequest::Create, entity)), Ok(()) | Err(EntityError::AlreadyExists(_))) => {
-                    self.model.created(entity);
+                    self.model.lifetimes.created(entity);
                 }
                 // It is asked for again.
                 _ => {}

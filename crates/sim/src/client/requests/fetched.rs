@@ -4,8 +4,9 @@
 
 use amqp_codec::raw::RawMap;
 
-use super::{ClientContext, bodies};
+use super::bodies;
 use crate::{
+    client::ClientContext,
     model::{EntityIndex, Id, Incarnation, ObservedDelivery},
     reader,
 };
@@ -33,14 +34,14 @@ pub(super) fn read(
         return Err(format!("message {} came under the number of {id}", read.id));
     }
     let locked_until = read.locked_until.filter(|_| !delete);
-    let incarnations = cx.model.incarnations_since(entity, first);
+    let incarnations = cx.model.lifetimes.incarnations_since(entity, first);
     let observed = ObservedDelivery {
         by_number: true,
         locked_until,
         incarnations,
-        ..read.observed(entity, holder, cx)?
+        ..read.observed(entity, holder, (&*cx.model, cx.topology), cx.now)?
     };
-    cx.topology.check_properties(observed.entity, &read)?;
+    read.check_properties(observed.entity, cx.topology)?;
     cx.model.count("messages received by number");
     let live = cx.model.delivered(observed).map_err(|broken| broken.to_string())?;
     Ok((live && !delete).then_some(Fetched { copy: (observed.id, observed.entity), token: *token }))

@@ -1,9 +1,5 @@
 //! Each promise about deleted entities is broken here on purpose, and the model must notice.
 
-use super::super::{
-    ObservedDelivery, RollbackEffect, SettlementKind,
-    tests::{NOW, assert_broken, observed, sent, taken},
-};
 use super::*;
 
 /// As one sees it who has found the entity after so many deletions.
@@ -22,20 +18,20 @@ fn lasting(observed: ObservedDelivery) -> ObservedDelivery {
 
 /// Deletes an entity and creates it again.
 fn replace(model: &mut Model, entity: EntityIndex) {
-    model.deleting(entity);
-    model.deleted(entity);
-    model.created(entity);
+    model.lifetimes.deleting(entity);
+    model.lifetimes.deleted(entity);
+    model.lifetimes.created(entity);
 }
 
 #[test]
 fn a_message_that_comes_out_of_the_successor_of_its_entity_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
-    model.deleting(0);
-    let meanwhile = model.incarnations_since(0, model.first_incarnation(0));
+    model.lifetimes.deleting(0);
+    let meanwhile = model.lifetimes.incarnations_since(0, model.lifetimes.first_incarnation(0));
     let early = ObservedDelivery { incarnations: meanwhile, locked_until: Some(NOW), ..observed(id, 0) };
     assert_eq!(model.delivered(early), Ok(false), "nobody knows whether it is deleted");
-    model.deleted(0);
+    model.lifetimes.deleted(0);
     assert_broken(model.delivered(seen_after(1, id, 0)), "nothing of a deleted entity");
 }
 
@@ -43,24 +39,24 @@ fn a_message_that_comes_out_of_the_successor_of_its_entity_is_noticed() {
 fn only_messages_sent_after_the_last_deletion_have_to_be_there() {
     let mut model = Model::default();
     sent(&mut model, &[0]);
-    model.deleting(0);
+    model.lifetimes.deleting(0);
     sent(&mut model, &[0]);
     assert_eq!(model.check_drained(NOW), Ok(()), "both may have been deleted");
-    model.deleted(0);
-    model.created(0);
+    model.lifetimes.deleted(0);
+    model.lifetimes.created(0);
     let late = sent(&mut model, &[0]);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.delivered(seen_after(1, late, 0)), Ok(true));
-    model.completed(late, 0);
+    model.messages.completed((late, 0));
     assert_eq!(model.check_drained(NOW), Ok(()));
 }
 
 #[test]
 fn a_message_on_a_link_of_a_deleted_entity_need_not_come_and_must_not() {
     let mut model = Model::default();
-    let link = model.incarnations_since(0, model.first_incarnation(0));
+    let link = model.lifetimes.incarnations_since(0, model.lifetimes.first_incarnation(0));
     replace(&mut model, 0);
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     let send_path = SendPath { link: Some(link), ..SendPath::default() };
     let id = model.sending(group, &[(0, None, None)], send_path);
     assert_eq!(model.accepted(group), Ok(()));
@@ -72,15 +68,17 @@ fn a_message_on_a_link_of_a_deleted_entity_need_not_come_and_must_not() {
 fn a_message_on_a_link_that_may_be_of_a_deleted_entity_need_not_come() {
     for late in [false, true] {
         let mut model = Model::default();
-        model.deleting(0);
-        let first = model.first_incarnation(0);
+        model.lifetimes.deleting(0);
+        let first = model.lifetimes.first_incarnation(0);
         if !late {
-            model.deleted(0);
+            model.lifetimes.deleted(0);
         }
-        let link = model.incarnations_since(0, if late { first } else { model.first_incarnation(0) });
-        model.deleted(0);
-        model.created(0);
-        let group = model.new_send_group();
+        let link = model
+            .lifetimes
+            .incarnations_since(0, if late { first } else { model.lifetimes.first_incarnation(0) });
+        model.lifetimes.deleted(0);
+        model.lifetimes.created(0);
+        let group = model.send_groups.begin();
         let send_path = SendPath { link: Some(link), ..SendPath::default() };
         model.sending(group, &[(0, None, None)], send_path);
         assert_eq!(model.accepted(group), Ok(()));
@@ -103,13 +101,13 @@ fn numbers_begin_anew_only_with_a_new_entity() {
 #[test]
 fn a_link_that_goes_before_its_entity_is_noticed_and_one_that_stays_longer() {
     let mut model = Model::default();
-    let link = model.incarnations_since(0, model.first_incarnation(0));
-    assert_broken(model.check_left(0, link), "as long as its entity");
-    model.deleting(0);
-    assert_eq!(model.check_left(0, link), Ok(()));
-    assert_eq!(model.check_link(0, link), Ok(()));
-    model.deleted(0);
-    assert_broken(model.check_link(0, link), "goes with its entity");
+    let link = model.lifetimes.incarnations_since(0, model.lifetimes.first_incarnation(0));
+    assert_broken(model.lifetimes.check_left(0, link), "as long as its entity");
+    model.lifetimes.deleting(0);
+    assert_eq!(model.lifetimes.check_left(0, link), Ok(()));
+    assert_eq!(model.lifetimes.check_link(0, link), Ok(()));
+    model.lifetimes.deleted(0);
+    assert_broken(model.lifetimes.check_link(0, link), "goes with its entity");
 }
 
 #[test]
@@ -118,12 +116,12 @@ fn a_transaction_that_commits_without_the_entity_of_a_message_is_noticed() {
         let mut model = Model::default();
         let id = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(id, 0)), Ok(true));
-        let group = model.new_send_group();
-        assert_eq!(model.enlisting(group, (id, 0), 1, RollbackEffect::Uncertain), Ok(()));
+        let group = model.send_groups.begin();
+        assert_eq!(model.enlisting(group, (id, 0), 1, Uncertain), Ok(()));
         if told_before {
             model.ending(group);
         }
-        model.deleting(0);
+        model.lifetimes.deleting(0);
         assert_eq!(model.detached_by_deletion(0, Incarnations::default(), 1), Ok(()));
         if told_before {
             assert_eq!(model.accepted(group), Ok(()), "it was told to commit before");
@@ -137,7 +135,7 @@ fn a_transaction_that_commits_without_the_entity_of_a_message_is_noticed() {
 fn half_of_a_transaction_is_missed_unless_its_entity_was_deleted() {
     for deleted in [false, true] {
         let mut model = Model::default();
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         let recreated = model.sending(group, &[(0, None, None)], SendPath::default());
         let steady = model.sending(group, &[(1, None, None)], SendPath::default());
         assert_eq!(model.accepted(group), Ok(()));
@@ -156,15 +154,15 @@ fn half_of_a_transaction_is_missed_unless_its_entity_was_deleted() {
 fn a_copy_for_a_subscription_is_missed_unless_there_was_none() {
     for missing in [false, true] {
         let mut model = Model::default();
-        model.deleting(0);
-        model.deleted(0);
+        model.lifetimes.deleting(0);
+        model.lifetimes.deleted(0);
         if !missing {
-            model.created(0);
+            model.lifetimes.created(0);
         }
-        let group = model.new_send_group();
+        let group = model.send_groups.begin();
         model.sending(group, &[(0, None, None)], SendPath { copies: true, ..SendPath::default() });
         assert_eq!(model.accepted(group), Ok(()));
-        model.created(0);
+        model.lifetimes.created(0);
         assert_eq!(model.check_drained(NOW).is_err(), !missing, "missing: {missing}");
     }
 }
@@ -173,12 +171,12 @@ fn a_copy_for_a_subscription_is_missed_unless_there_was_none() {
 fn a_message_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
     for kept in [true, false] {
         let mut model = Model::default();
-        model.deleting(0);
-        model.deleted(0);
-        let group = model.new_send_group();
+        model.lifetimes.deleting(0);
+        model.lifetimes.deleted(0);
+        let group = model.send_groups.begin();
         let id = model.sending(group, &[(0, None, None)], SendPath { late: true, ..SendPath::default() });
         assert_eq!(model.accepted(group), Ok(()));
-        model.created(0);
+        model.lifetimes.created(0);
         assert_broken(model.check_drained(NOW), "an accepted message survives");
         let there = seen_after(1, id, 0);
         let kept_back = ObservedDelivery {
@@ -188,9 +186,9 @@ fn a_message_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
         };
         let (first, second) = if kept { (kept_back, there) } else { (there, kept_back) };
         assert_eq!(model.delivered(first), Ok(true));
-        model.settling((id, 0), 1, SettlementKind::Return);
+        model.messages.settling((id, 0), 1, SettlementKind::Return);
         assert_broken(model.delivered(second), "a message is in one place");
-        model.completed(id, 0);
+        model.messages.completed((id, 0));
         assert_eq!(model.check_drained(NOW), Ok(()));
     }
 }
@@ -198,7 +196,7 @@ fn a_message_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
 #[test]
 fn a_message_kept_back_is_not_deleted_with_its_destination() {
     let mut model = Model::default();
-    let group = model.new_send_group();
+    let group = model.send_groups.begin();
     let id = model.sending(group, &[(0, None, None)], SendPath { late: true, ..SendPath::default() });
     assert_eq!(model.accepted(group), Ok(()));
     let kept =
@@ -212,11 +210,11 @@ fn a_message_kept_back_is_not_deleted_with_its_destination() {
 fn a_deletion_whose_answer_is_lost_may_have_happened_or_not() {
     let mut model = Model::default();
     let early = sent(&mut model, &[0]);
-    model.deleting(0);
+    model.lifetimes.deleting(0);
     model.restarted(NOW);
-    model.created(0);
-    assert!(model.is_deleting(0) && model.is_missing(0), "it is to be asked for again");
-    let meanwhile = model.incarnations_since(0, model.first_incarnation(0));
+    model.lifetimes.created(0);
+    assert!(model.lifetimes.is_deleting(0) && model.lifetimes.is_missing(0), "it is to be asked for again");
+    let meanwhile = model.lifetimes.incarnations_since(0, model.lifetimes.first_incarnation(0));
     let late = sent(&mut model, &[0]);
     for id in [early, late] {
         assert_eq!(
@@ -224,7 +222,7 @@ fn a_deletion_whose_answer_is_lost_may_have_happened_or_not() {
             Ok(true)
         );
     }
-    model.deleting(0);
-    model.deleted(0);
+    model.lifetimes.deleting(0);
+    model.lifetimes.deleted(0);
     assert_eq!(model.check_drained(NOW), Ok(()), "it was asked for again");
 }
