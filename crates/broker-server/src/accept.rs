@@ -5,17 +5,13 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use amqp_gateway::{Admission, Gateway, GatewayConfig, RateLimit};
-use broker_admin::Namespace;
-use broker_auth::{Authority, PeerFacts, RefusedLogin};
-use broker_core::{ClientId, Profile};
+use amqp_gateway::{Admission, Gateway, RateLimit};
+use broker_auth::{PeerFacts, RefusedLogin};
+use broker_core::ClientId;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -26,72 +22,20 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
 
 use crate::{
-    audit::{Audit, LoginEntry},
-    clock::{self, Clock},
-    config::MissingRight,
+    audit::LoginEntry,
+    clock,
     connection::{ConnectionLog, Driver, Watchers},
-    connection_limit::{ConnectionLimit, ConnectionSlot},
-    connections::{Connections, Entry},
-    executor::Executor,
+    connection_limit::ConnectionSlot,
+    connections::Entry,
     http,
-    io_threads::Spawner,
     metrics::{ConnectionGauge, Transport},
-    observability::ObservabilityConfig,
-    otlp::Spans,
     read_limit::ReadLimit,
+    shared::{Peer, Shared},
     shutdown::{Shutdown, ordered, unless_stopped},
     socket::Socket,
-    tls::{self, TlsEndpoint},
-    wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
+    tls,
+    wrong_protocol::{AMQP_0_9_1, Mistake},
 };
-
-/// State that all connections share.
-pub(crate) struct Shared {
-    pub(crate) gateway: Arc<GatewayConfig>,
-    pub(crate) authority: Arc<Authority>,
-    pub(crate) clock: Arc<Clock>,
-    pub(crate) executor: Arc<Executor>,
-    pub(crate) tls: Arc<TlsEndpoint>,
-    pub(crate) next_client: AtomicU64,
-    pub(crate) seed: u64,
-    /// Refusals that were told over HTTP.
-    pub(crate) refusals: AtomicU64,
-    /// Properties of the namespace, for the management API.
-    pub(crate) namespace: Namespace,
-    /// Service tier, with its bounds for entities.
-    pub(crate) profile: Profile,
-    pub(crate) connection_limit: ConnectionLimit,
-    pub(crate) listing: Arc<Connections>,
-    pub(crate) threads: Spawner,
-    pub(crate) handshake_time_out: Duration,
-    pub(crate) http_write_time_out: Duration,
-    /// Changes when faults are ordered; `None` unless started for testing.
-    pub(crate) faults: Option<watch::Sender<()>>,
-    /// Response of the management API to a client without the right.
-    pub(crate) missing_right: MissingRight,
-    pub(crate) observe: ObservabilityConfig,
-    pub(crate) audit: Arc<Audit>,
-    /// Clients that speak something else than their port.
-    pub(crate) wrong_protocols: Arc<WrongProtocols>,
-    /// Listings and scrapes yield to message traffic (decision 24).
-    pub(crate) scrape_throttle: http::ScrapeThrottle,
-    /// One scrape at a time.
-    pub(crate) scrapes: http::Scrapes,
-    pub(crate) last_probe: http::LastProbe,
-    /// Exporter of spans, where one is configured.
-    pub(crate) spans: Option<Spans>,
-    pub(crate) stop: watch::Receiver<Shutdown>,
-}
-
-/// Peer of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    /// Facts on which its rights depend.
-    pub(crate) facts: PeerFacts,
-    pub(crate) address: SocketAddr,
-    /// It is beyond the limit of connections: over AMQP it is only told so.
-    pub(crate) over_limit: bool,
-}
 
 /// Purpose of a port. All of them take HTTP and AMQP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

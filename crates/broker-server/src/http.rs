@@ -3,18 +3,9 @@
 //! Invariant: the number and size of headers, the size of a body, and the time for each and for reading an answer are bounded; a path
 //! that no route knows changes nothing.
 
-use std::{
-    convert::Infallible,
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
 use broker_auth::PeerFacts;
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
 use hyper::{
     Method, Request, StatusCode,
     body::Incoming,
@@ -30,9 +21,9 @@ use tokio::{
 };
 
 use crate::{
-    accept::{self, Peer, Shared},
-    audit::LoginEntry,
-    shutdown::{Shutdown, ordered, unless_stopped},
+    accept,
+    shared::{Peer, Shared},
+    shutdown::{Shutdown, ordered},
     websocket::{self, ByteStream},
     write_timeout::WriteTimeout,
 };
@@ -41,6 +32,7 @@ mod access;
 mod admin;
 mod answer;
 mod connections;
+mod context;
 mod core_client;
 mod faults;
 mod foreign;
@@ -49,41 +41,27 @@ mod health;
 mod limits;
 mod metrics;
 mod pieces;
+mod probe;
 mod routes;
+mod scrape_queue;
 mod scrape_throttle;
 mod strict;
 mod testing;
 mod upgrade;
 
+use context::RequestContext;
 use strict::Strict;
 
-pub(crate) use health::LastProbe;
-pub(crate) use metrics::Scrapes;
+pub(crate) use probe::LastProbe;
+pub(crate) use scrape_queue::Scrapes;
 pub(crate) use scrape_throttle::ScrapeThrottle;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 64;
 /// Bytes of the request line and all headers of one request.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Bytes of one body.
-const BODY_BYTES_MAX: usize = 1 << 20;
-/// Time for a body to arrive.
-const BODY_TIME: Duration = Duration::from_secs(30);
 /// Time for last answers when the broker stops.
 pub(crate) const LINGER_TIME: Duration = Duration::from_secs(1);
-
-/// Context of the requests of one HTTP connection: its client, and the state of the broker.
-#[derive(Clone)]
-struct RequestContext {
-    shared: Arc<Shared>,
-    peer: Arc<PeerFacts>,
-    /// Address of the client.
-    from: SocketAddr,
-    /// The connection is beyond the limit of them.
-    over_limit: bool,
-    /// Set by a request that turns the connection into a WebSocket.
-    upgrade: Arc<Mutex<Option<OnUpgrade>>>,
-}
 
 /// Serves the requests of one connection to its end, or until the broker stops; one request, if it is about to end.
 pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::Result<()>
@@ -161,53 +139,4 @@ where
         over_limit: context.over_limit,
     };
     accept::drive(stream, &context.shared, peer, true).await
-}
-
-impl RequestContext {
-    /// Counts and logs a refused log-in; false where the refusal is another one.
-    fn note_refused_login(
-        &self,
-        refusal: &answer::Refusal,
-        who: Option<&str>,
-        entity: &str,
-        subject: &str,
-    ) -> bool {
-        let Some(refused) = refusal.login() else { return false };
-        let (from, mechanism) = (self.from, "http");
-        self.shared.audit.refuse_login(LoginEntry { who, from, mechanism, refused, entity, subject });
-        true
-    }
-
-    fn upgrade_to(&self, upgrade: OnUpgrade) {
-        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
-    }
-
-    fn take_upgrade(&self) -> Option<OnUpgrade> {
-        self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// The body of a request, within its bounds.
-    async fn body(&self, body: Incoming) -> Result<Bytes, answer::Refusal> {
-        let in_time = timeout(BODY_TIME.min(self.shared.handshake_time_out), whole(body));
-        match unless_stopped(&self.shared.stop, in_time).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) => Err(answer::Refusal::TooSlow),
-            Err(_) => Err(answer::Refusal::Stopping),
-        }
-    }
-}
-
-/// A body in one piece: kept as it comes, each byte could be a piece that costs thirty.
-async fn whole(mut body: Incoming) -> Result<Bytes, answer::Refusal> {
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let unreadable = |error| answer::Refusal::Bad(format!("the body cannot be read: {error}"));
-        // Trailers are ignored.
-        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
-        if all.len() + piece.len() > BODY_BYTES_MAX {
-            return Err(answer::Refusal::TooLarge);
-        }
-        all.extend_from_slice(&piece);
-    }
-    Ok(all.freeze())
 }

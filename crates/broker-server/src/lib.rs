@@ -36,6 +36,7 @@ mod read_limit;
 mod reload;
 mod remote;
 mod server;
+mod shared;
 mod shutdown;
 mod signals;
 mod slow_log;

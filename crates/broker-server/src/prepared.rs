@@ -14,11 +14,12 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{
-    accept::{self, PortKind, Shared},
+    accept::{self, PortKind},
     config::{EntityPlan, ServerConfig},
     effect_queue::EffectQueue,
     executor::ExecutorItem,
     server::{Server, StartError},
+    shared::Shared,
 };
 
 /// A server that does not listen yet. Dropped, it ends like a server.

@@ -22,7 +22,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    accept::{PortKind, Shared},
+    accept::PortKind,
     audit::Audit,
     clock::Clock,
     config::ServerConfig,
@@ -40,6 +40,7 @@ use crate::{
     prepared::{Ports, Prepared},
     reload::Reloader,
     remote::RemoteError,
+    shared::Shared,
     shutdown::{self, Shutdown},
     signals::{Action, Signals},
     tls::{self, TlsEndpoint, TlsError},

@@ -6,6 +6,7 @@ mod arrows;
 mod bans;
 mod documented;
 mod figures;
+mod findings;
 mod fuzz;
 mod layout;
 mod libraries;
@@ -17,13 +18,7 @@ mod sources;
 use crate::args::Args;
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict};
-
-/// Findings of the rules.
-#[derive(Debug, Default)]
-struct Findings {
-    broken: Vec<String>,
-    notes: Vec<String>,
-}
+use findings::Findings;
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     args.only(&[], &["--figures", "--lower"])?;

@@ -15,8 +15,9 @@ use hyper::{
 };
 
 use super::{
-    RequestContext, access,
+    access,
     answer::{Refusal, Unproven},
+    context::RequestContext,
     core_client::CoreClient,
     pieces::Pieces,
 };

@@ -9,7 +9,10 @@ use hyper::{
 };
 use serde_json::json;
 
-use super::{BODY_BYTES_MAX, health::HealthProblem, pieces::Pieces};
+use super::{pieces::Pieces, probe::HealthProblem};
+
+/// Bytes of one body.
+pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// An answer, built whole.
 pub(super) type HttpResponse = Response<Pieces>;

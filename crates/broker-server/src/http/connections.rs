@@ -14,8 +14,9 @@ use tokio::{
 };
 
 use super::{
-    RequestContext, admin,
+    admin,
     answer::{HttpResponse, Refusal, json_answer},
+    context::RequestContext,
     testing::{self, only},
 };
 use crate::{

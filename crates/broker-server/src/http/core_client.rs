@@ -12,7 +12,7 @@ use std::{
 use broker_core::{ClientId, Command, Effect};
 use tokio::sync::oneshot;
 
-use super::{RequestContext, answer::Refusal};
+use super::{answer::Refusal, context::RequestContext};
 use crate::{
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},

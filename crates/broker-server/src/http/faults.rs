@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    RequestContext,
     answer::{HttpResponse, Refusal, json_answer},
+    context::RequestContext,
     testing::{admit, audit, only, parse},
 };
 use crate::clock::millis;

@@ -14,7 +14,7 @@ use hyper::{
     header::{HOST, ORIGIN},
 };
 
-use super::{RequestContext, answer::Refusal};
+use super::{answer::Refusal, context::RequestContext};
 
 /// Refuses what a page of another site asks, and what is for another host.
 pub(super) fn refuse<B>(

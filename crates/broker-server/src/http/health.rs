@@ -3,50 +3,21 @@
 //! Invariant: a good answer is given only when the node has just given one itself; however many ask, the node is asked
 //! at most once in [`FRESH`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
 
 use super::{
-    RequestContext,
     answer::{HttpResponse, Refusal, json_answer},
+    context::RequestContext,
     core_client,
+    probe::{HealthProblem, PATIENCE},
 };
 use crate::{clock, shutdown::Shutdown};
 
-/// Time within which the node has to answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(250);
-
-/// Reason why the broker cannot be used.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum HealthProblem {
-    /// It is ending.
-    #[error("the broker is stopping")]
-    Stopping,
-    /// The node has ended: the journal failed.
-    #[error("the journal failed, nothing is accepted until a restart")]
-    Ended,
-    /// The node does not answer in time.
-    #[error("the broker did not answer within {} s", PATIENCE.as_secs())]
-    Silent,
-    /// Sends are refused.
-    #[error("the disk is full, sends are refused")]
-    DiskFull,
-}
-
-impl HealthProblem {
-    /// Whether it is one that a restart may end.
-    const fn is_fatal(self) -> bool {
-        matches!(self, Self::Ended | Self::Silent)
-    }
-}
-
-/// Last result, with its time.
-#[derive(Debug, Default)]
-pub(crate) struct LastProbe(tokio::sync::Mutex<Option<(Instant, Option<HealthProblem>)>>);
 
 /// Kind of a probe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -7,8 +7,9 @@ use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
 
 use super::{
-    RequestContext, admin,
+    admin,
     answer::{HttpResponse, Refusal, json_answer},
+    context::RequestContext,
     testing::only,
 };
 

@@ -3,6 +3,16 @@
 //! Invariant: one scrape at a time, in pages between which the node does other work; how many entities are shown is
 //! bounded.
 
+use super::{
+    access,
+    answer::{HttpResponse, Refusal},
+    context::RequestContext,
+    core_client::{self, CoreClient},
+    health,
+    pieces::Pieces,
+    probe,
+};
+use crate::prometheus::{self, MetricsSnapshot, ShownEntity};
 use broker_auth::{Right, Scope};
 use broker_core::{Command, Effect, EntityQuery, Ticket};
 use hyper::{
@@ -10,16 +20,6 @@ use hyper::{
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue},
 };
-use tokio::sync::Semaphore;
-
-use super::{
-    RequestContext, access,
-    answer::{HttpResponse, Refusal},
-    core_client::{self, CoreClient},
-    health,
-    pieces::Pieces,
-};
-use crate::prometheus::{self, MetricsSnapshot, ShownEntity};
 
 /// Entities that the node describes before it does something else.
 const PAGE: u64 = 25;
@@ -46,23 +46,6 @@ pub(super) async fn metrics(
     Ok(answer)
 }
 
-/// Lets one scrape be made at a time; the others wait in the order in which they came.
-pub(crate) struct Scrapes(Semaphore);
-
-impl Default for Scrapes {
-    fn default() -> Self {
-        Self(Semaphore::new(1))
-    }
-}
-
-impl Scrapes {
-    /// Makes a scrape when its turn has come.
-    async fn alone<T>(&self, scrape: impl Future<Output = T>) -> Option<T> {
-        let _place = self.0.acquire().await.ok()?;
-        Some(scrape.await)
-    }
-}
-
 async fn text(context: &RequestContext) -> Result<Vec<String>, Refusal> {
     let snapshot = snapshot(context).await?;
     // Text for thousands of entities takes longer than the connections of this thread should wait.
@@ -72,7 +55,7 @@ async fn text(context: &RequestContext) -> Result<Vec<String>, Refusal> {
 
 async fn snapshot(context: &RequestContext) -> Result<MetricsSnapshot, Refusal> {
     let shared = &context.shared;
-    let node = core_client::look(context, health::PATIENCE).await;
+    let node = core_client::look(context, probe::PATIENCE).await;
     let node = node.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
     let (entities, all_shown) = entities(context).await?;
     Ok(MetricsSnapshot {
@@ -108,6 +91,3 @@ async fn entities(context: &RequestContext) -> Result<(Vec<ShownEntity>, bool), 
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

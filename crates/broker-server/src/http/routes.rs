@@ -8,9 +8,11 @@
 use hyper::{Method, Request, Uri, body::Incoming};
 
 use super::{
-    RequestContext, admin,
+    admin,
     answer::{HttpResponse, Refusal},
-    connections, faults, foreign,
+    connections,
+    context::RequestContext,
+    faults, foreign,
     health::{self, Probe},
     limits, metrics, testing, upgrade,
 };

@@ -12,8 +12,9 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{
-    RequestContext, access,
+    access,
     answer::{HttpResponse, Refusal, json_answer},
+    context::RequestContext,
 };
 use crate::{
     audit::Entry,

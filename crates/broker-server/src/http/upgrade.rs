@@ -13,8 +13,8 @@ use hyper::{
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
-    RequestContext,
     answer::{HttpResponse, Refusal},
+    context::RequestContext,
     pieces::Pieces,
 };
 

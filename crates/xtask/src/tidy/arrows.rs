@@ -2,7 +2,7 @@
 //!
 //! Invariant: a crate that is not in the table is a finding, so no arrow appears by accident.
 
-use super::Findings;
+use super::findings::Findings;
 use crate::workspace::{Dependency, DependencyKind, Package};
 
 /// Each crate of the product and the crates it may name. A new row needs a decision record.

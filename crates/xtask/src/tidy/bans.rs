@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Findings, arrows};
+use super::{arrows, findings::Findings};
 use crate::Fallible;
 use crate::workspace::Workspace;
 

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Findings, sources};
+use super::{findings::Findings, sources};
 use crate::Fallible;
 use crate::workspace::Workspace;
 

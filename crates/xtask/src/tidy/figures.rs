@@ -3,6 +3,7 @@
 //! Invariant: each figure has a ceiling in `figures/baseline.toml`, and a figure above its ceiling fails the run.
 
 mod circles;
+mod source;
 mod text;
 mod types;
 mod words;
@@ -10,10 +11,11 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Findings, sources};
+use super::{findings::Findings, sources};
 use crate::Fallible;
 use crate::table;
 use crate::workspace::Workspace;
+use source::Source;
 
 /// Ceilings of every figure, relative to the root.
 const BASELINE: &str = "crates/xtask/src/tidy/figures/baseline.toml";
@@ -27,13 +29,6 @@ const NAMES: [&str; 8] = ["lines", "methods", "files", "fields", "circles", "cro
 
 /// Figures of one crate, in the order of `NAMES`.
 type Row = [u64; NAMES.len()];
-
-/// One production file of a crate.
-struct Source {
-    /// Path below `src`.
-    path: PathBuf,
-    text: String,
-}
 
 pub(super) fn check(
     workspace: &Workspace,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a change is tried on every stored input without a fuzzer, in each test run.
 
-use super::Findings;
+use super::findings::Findings;
 use crate::workspace::Workspace;
 use crate::{Fallible, fuzz};
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, PathBuf};
 
-use super::Findings;
+use super::findings::Findings;
 
 /// Everything at the top that does not begin with a dot.
 const TOP: [&str; 11] = [

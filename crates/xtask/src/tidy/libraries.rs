@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Findings, sources};
+use super::{findings::Findings, sources};
 use crate::Fallible;
 use crate::workspace::{DependencyKind, Package, Workspace};
 

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::Fallible;
 use crate::workspace::Workspace;
 

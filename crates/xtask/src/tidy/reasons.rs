@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::Fallible;
 use crate::workspace::Workspace;
 

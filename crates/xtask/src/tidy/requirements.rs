@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::Findings;
+use super::findings::Findings;
 use crate::Fallible;
 use crate::workspace::Workspace;
 

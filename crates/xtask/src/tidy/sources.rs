@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Findings, arrows};
+use super::{arrows, findings::Findings};
 use crate::Fallible;
 use crate::workspace::Workspace;
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::Source;
+use super::source::Source;
 use super::types::Type;
 
 /// Segments of a module's path; none is the crate's root.

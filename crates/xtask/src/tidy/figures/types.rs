@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::Source;
+use super::source::Source;
 
 /// Size of one type.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Source, text};
+use super::{source::Source, text};
 use crate::Fallible;
 use crate::workspace::Workspace;
 

@@ -1,0 +1,37 @@
+//! Results of probes: whether the broker can be used, and why not.
+//!
+//! Invariant: a result is shared by all probes of a short time, whatever their path.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+/// Time within which the node has to answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// Reason why the broker cannot be used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum HealthProblem {
+    /// It is ending.
+    #[error("the broker is stopping")]
+    Stopping,
+    /// The node has ended: the journal failed.
+    #[error("the journal failed, nothing is accepted until a restart")]
+    Ended,
+    /// The node does not answer in time.
+    #[error("the broker did not answer within {} s", PATIENCE.as_secs())]
+    Silent,
+    /// Sends are refused.
+    #[error("the disk is full, sends are refused")]
+    DiskFull,
+}
+
+impl HealthProblem {
+    /// Whether it is one that a restart may end.
+    pub(super) const fn is_fatal(self) -> bool {
+        matches!(self, Self::Ended | Self::Silent)
+    }
+}
+
+/// Result of the last probe, with its time.
+#[derive(Debug, Default)]
+pub(crate) struct LastProbe(pub(super) Mutex<Option<(Instant, Option<HealthProblem>)>>);
