@@ -84,15 +84,15 @@ pub(crate) fn poll_read<S: AsyncRead + Unpin>(
 
 /// Longest time to read on from a peer after everything was sent.
 const LINGER_TIME: Duration = Duration::from_secs(1);
-const FAREWELL_BYTES: usize = 1 << 20;
+const LINGER_BYTES: usize = 1 << 20;
 
 /// Ends the stream towards the peer, then waits a moment for the peer's own end. A socket that is dropped with input
 /// unread is reset, and the peer may lose what it was told last.
 pub(crate) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
-    let farewell = async {
+    let lingering = async {
         poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await?;
         let mut read = 0;
-        while read < FAREWELL_BYTES
+        while read < LINGER_BYTES
             && let Some(input) = poll_fn(|cx| poll_read(stream, cx)).await?
         {
             read += input.len();
@@ -100,7 +100,7 @@ pub(crate) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
         io::Result::Ok(())
     };
     // The connection is over either way.
-    drop(tokio::time::timeout(LINGER_TIME, farewell).await);
+    drop(tokio::time::timeout(LINGER_TIME, lingering).await);
 }
 
 /// Output on its way to the socket.
@@ -160,7 +160,7 @@ impl Outgoing {
             self.give_buffer_back();
             self.rest = GatherBuffer::new(rest, usize::MAX);
         } else if left > 0 && self.rest.encoded().len() < WRITE_SOFT_LIMIT / 4 {
-            give_back(self.rest.move_encoded());
+            return_buffer(self.rest.move_encoded());
         }
     }
 
@@ -189,7 +189,7 @@ impl Outgoing {
     }
 
     fn give_buffer_back(&mut self) {
-        give_back(std::mem::take(&mut self.rest).into_encoded());
+        return_buffer(std::mem::take(&mut self.rest).into_encoded());
     }
 }
 
@@ -209,7 +209,7 @@ fn poll_write<S: AsyncWrite + Unpin>(
 }
 
 /// The thread has its buffer back.
-fn give_back(mut buffer: BytesMut) {
+fn return_buffer(mut buffer: BytesMut) {
     buffer.clear();
     // `advance` moved the start; reserving moves it back to the start of the allocation.
     if buffer.try_reclaim(WRITE_SOFT_LIMIT) && buffer.capacity() <= WRITE_KEEP {

@@ -24,7 +24,7 @@ pub(crate) fn session_name(session: Session) -> String {
 }
 
 /// A message that is to be sent.
-pub(crate) struct Letter {
+pub(crate) struct NewMessage {
     pub(crate) id: Id,
     /// For rules to look at.
     pub(crate) number: u64,
@@ -52,9 +52,9 @@ impl Key {
     pub(crate) const EACH: [Self; 4] = [Self::Session, Self::Both, Self::Own, Self::Nothing];
 }
 
-/// A letter as bytes.
-pub(crate) fn write(new_message: &Letter) -> Bytes {
-    let Letter { id, number, session, key, ttl, due, length } = *new_message;
+/// A new message as bytes.
+pub(crate) fn write(new_message: &NewMessage) -> Bytes {
+    let NewMessage { id, number, session, key, ttl, due, length } = *new_message;
     let name = session_name(session);
     let mut message = MessageBuilder::new()
         .message_id(&id.to_string())
@@ -88,7 +88,7 @@ fn body(id: Id, length: u64) -> Vec<u8> {
 
 /// Fields of a delivered message that the model checks.
 #[derive(Clone, Debug)]
-pub(crate) struct Read {
+pub(crate) struct ReceivedMessage {
     pub(crate) id: Id,
     pub(crate) sequence: u64,
     pub(crate) delivery_count: u32,
@@ -110,7 +110,7 @@ pub(crate) struct Read {
     partition: Option<i64>,
 }
 
-impl Read {
+impl ReceivedMessage {
     /// Whether a rule's action has changed it; `Err`: it has neither the properties that it was sent with, nor those that
     /// the action of its entity sets.
     pub(crate) fn check_properties(&self, entity: EntityIndex, topology: &Topology) -> Result<bool, String> {
@@ -175,7 +175,7 @@ impl Read {
 }
 
 /// Reads it back; `Err` says what is wrong with it.
-pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
+pub(crate) fn read(payload: &[u8]) -> Result<ReceivedMessage, String> {
     let sections = Sections::scan(payload).map_err(|error| error.to_string())?;
     let header = sections.read_header(payload).map_err(|error| format!("{error:?}"))?;
     let annotations = sections.message_annotations_view(payload);
@@ -193,7 +193,7 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
     if length > 1 << 20 || content != body(id, length) {
         return Err(format!("the body of message {id} is not what was sent"));
     }
-    Ok(Read {
+    Ok(ReceivedMessage {
         id,
         sequence: number("x-opt-sequence-number").ok_or("there is no sequence number")?,
         delivery_count: header.delivery_count,

@@ -15,7 +15,7 @@ use testkit::Script;
 use crate::{
     model::{EntityIndex, Id, Incarnations, Lifetime, Model, SendGroupId, SendPath, Session, SettlementKind},
     plan::{SendTarget, Topology},
-    reader::{self, Key, Letter},
+    reader::{self, Key, NewMessage},
     rng::Rng,
 };
 
@@ -78,7 +78,7 @@ impl ClientContext<'_> {
             self.model.messages.keyed(id, session);
         }
         let length = self.rng.below(self.body_max);
-        reader::write(&Letter { id, number, session, key, ttl, due, length })
+        reader::write(&NewMessage { id, number, session, key, ttl, due, length })
     }
 
     /// Partition key of a message. In an entity without partitions it is the session.

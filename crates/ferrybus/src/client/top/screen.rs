@@ -127,8 +127,8 @@ impl View {
             (true, false) => "v",
             (true, true) => "^",
         };
-        let letters = column.title().char_indices();
-        let at = letters.into_iter().find(|(_, letter)| letter.to_ascii_lowercase() == column.key());
+        let title_letters = column.title().char_indices();
+        let at = title_letters.into_iter().find(|(_, letter)| letter.to_ascii_lowercase() == column.key());
         let at = at.map_or(0, |(at, _)| at);
         let (before, rest) = column.title().split_at_checked(at).unwrap_or_default();
         let (key, after) = rest.split_at_checked(1).unwrap_or_default();
