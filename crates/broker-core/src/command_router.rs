@@ -2,10 +2,8 @@
 //!
 //! Invariant: every command has one place here; those that carry messages and settlements are found first.
 
-use broker_filter::Filter;
-
 use crate::{
-    Command, Effect, NodeKind, Operation, Outcome, Output,
+    Command, Effect, LockRef, NodeKind, Operation, Outcome, Output,
     admin::{
         bulk_deletion::BulkDeletion,
         entities::EntityAdmin,
@@ -18,14 +16,13 @@ use crate::{
     call::Cx,
     deliver::pending_read::{FetchRequest, PeekRequest, PendingRead, ReadRequest},
     link::{
-        attachments::{Attachments, How},
-        client::SubscriptionRole,
+        attachments::{Attachments, ConsumerOptions},
         subscribers::Subscribers,
     },
     namespace::Namespace,
     publish::publisher::Publisher,
     session::requests::SessionRequests,
-    settle::settlements::Settlements,
+    settle::settlements::{Settlements, TokenSet},
     transaction::manager::TransactionManager,
 };
 
@@ -57,7 +54,8 @@ impl CommandRouter<'_> {
             }
             Command::Settle { queue, sequence, lock, outcome, ticket } => {
                 let outcome = std::mem::replace(outcome, Outcome::Complete);
-                Settlements::of(self.state).settle(cx, (*queue, *sequence, *lock), outcome, *ticket);
+                let lock = LockRef { queue: *queue, sequence: sequence.0, lock: *lock };
+                Settlements::of(self.state).settle(cx, lock, outcome, *ticket);
             }
             _ => return false,
         }
@@ -94,7 +92,7 @@ impl CommandRouter<'_> {
     fn dispatch_request(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
         match command {
             Command::SettleByToken { path, session, tokens, outcome, ticket } => {
-                let which = (&path, session.as_deref(), &*tokens);
+                let which = TokenSet { path: &path, session: session.as_deref(), tokens: &tokens };
                 Settlements::of(self.state).settle_by_token(cx, which, &outcome, ticket);
             }
             Command::RenewLocks { path, tokens, ticket } => {
@@ -182,22 +180,16 @@ impl CommandRouter<'_> {
                 Attachments::of(self.state).open_producer_via(cx, producer, &path, &via, auto_create);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
-                let how = How {
-                    mode,
-                    unsettled,
-                    session,
-                    filter: Filter::True,
-                    subscription_role: SubscriptionRole::Shared,
-                };
-                Attachments::of(self.state).open_consumer(cx, consumer, &path, how, auto_create);
+                let options = ConsumerOptions { session, ..ConsumerOptions::of(mode, unsettled) };
+                Attachments::of(self.state).open_consumer(cx, consumer, &path, options, auto_create);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {
-                let how = (mode, unsettled);
+                let options = ConsumerOptions::of(mode, unsettled);
                 Subscribers::of(self.state).open_subscriber(
                     cx,
                     consumer,
                     path,
-                    how,
+                    options,
                     *subscriber,
                     auto_create,
                 );

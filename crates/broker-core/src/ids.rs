@@ -65,6 +65,14 @@ impl fmt::Display for SequenceNumber {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct LockId(pub u32);
 
+/// A lock, and the message that it was granted for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LockRef {
+    pub(crate) queue: QueueId,
+    pub(crate) sequence: u64,
+    pub(crate) lock: LockId,
+}
+
 /// Proof of one lock, 128 bits. Unguessable: holding it is the permission to settle. The text and the wire
 /// `uuid` are its big-endian bytes; the delivery-tag is the .NET GUID order (`amqp-gateway` does that).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -48,6 +48,7 @@ pub use entity::rules::{Rule, StoredRule};
 pub use entity::settings::{
     EntityKind, EntityReport, EntitySettings, EntityStatus, EntityVersion, LockLifetime,
 };
+pub(crate) use ids::LockRef;
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use link::error::AttachError;
 pub use output::{Output, StorageError, StoredRecord};

@@ -77,7 +77,7 @@ pub(crate) struct RuleCount {
 
 impl OfTopic {
     /// Adds a rule, or gives it another filter. `acts` says whether it has an action, and whether it had one.
-    fn insert(&mut self, key: RuleKey, filter: Filter, (acts, acted): (bool, bool)) {
+    fn insert(&mut self, key: RuleKey, filter: Filter, acts: bool, acted: bool) {
         let is_expression = matches!(filter, Filter::Sql(_));
         let before = self.index.insert(key, filter);
         let counted = usize::from(matches!(before, Some(Filter::Sql(_))));
@@ -180,8 +180,8 @@ impl Rules {
 
     /// Adds a rule.
     pub(crate) fn insert(&mut self, topic: QueueId, key: RuleKey, filter: Filter, kept: Kept) {
-        let acts = (kept.action.is_some(), self.has_action(key));
-        self.topics.entry(topic).or_default().insert(key, filter, acts);
+        let (acts, acted) = (kept.action.is_some(), self.has_action(key));
+        self.topics.entry(topic).or_default().insert(key, filter, acts, acted);
         self.keep(key, kept);
     }
 
@@ -224,8 +224,8 @@ impl Rules {
         for (key, filter) in std::mem::take(&mut self.loose) {
             match topic_of(key.subscription) {
                 Some(topic) => {
-                    let acts = (self.has_action(key), false);
-                    self.topics.entry(topic).or_default().insert(key, filter, acts);
+                    let acts = self.has_action(key);
+                    self.topics.entry(topic).or_default().insert(key, filter, acts, false);
                 }
                 None => lost.extend(self.give_up(key).map(|kept| (kept.position, kept.length))),
             }

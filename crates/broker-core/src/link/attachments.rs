@@ -24,13 +24,26 @@ use crate::{
 };
 
 /// Parameters of a consumer that opens.
-pub(crate) struct How {
+pub(crate) struct ConsumerOptions {
     pub(crate) mode: ReceiveMode,
     pub(crate) unsettled: UnsettledPolicy,
     pub(crate) session: Option<SessionWanted>,
     pub(crate) filter: Filter,
     /// See [`Consumer`].
     pub(crate) subscription_role: SubscriptionRole,
+}
+
+impl ConsumerOptions {
+    /// A consumer of all messages, without a session.
+    pub(crate) fn of(mode: ReceiveMode, unsettled: UnsettledPolicy) -> Self {
+        Self {
+            mode,
+            unsettled,
+            session: None,
+            filter: Filter::True,
+            subscription_role: SubscriptionRole::Shared,
+        }
+    }
 }
 
 /// Opens and closes links.
@@ -136,10 +149,10 @@ impl Attachments<'_> {
         cx: &mut Cx<'_, impl Output>,
         link: LinkId,
         path: &EntityPath,
-        how: How,
+        options: ConsumerOptions,
         auto_create: bool,
     ) {
-        let How { mode, unsettled, session, filter, subscription_role } = how;
+        let ConsumerOptions { mode, unsettled, session, filter, subscription_role } = options;
         let opened = self.prepare_link(cx, link, path, auto_create);
         let opened = opened.and_then(|queue| match self.state.messages.entities.kind_of(queue) {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {

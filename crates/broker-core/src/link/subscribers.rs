@@ -9,12 +9,12 @@ use broker_filter::Filter;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    attachments::{Attachments, How},
+    attachments::{Attachments, ConsumerOptions},
     client::{Link, SubscriptionRole},
 };
 use crate::{
-    AttachError, ClientId, Effect, EntityError, EntityPath, EntitySettings, LinkId, Output, QueueId,
-    ReceiveMode, Rule, SubQueue, Subscriber, UnsettledPolicy,
+    AttachError, ClientId, Effect, EntityError, EntityPath, EntitySettings, LinkId, Output, QueueId, Rule,
+    SubQueue, Subscriber,
     admin::{entities::EntityAdmin, removal::EntityRemoval},
     call::Cx,
     entity::name,
@@ -54,17 +54,16 @@ impl Subscribers<'_> {
         cx: &mut Cx<'_, impl Output>,
         link: LinkId,
         path: EntityPath,
-        (mode, unsettled): (ReceiveMode, UnsettledPolicy),
+        options: ConsumerOptions,
         subscriber: Subscriber,
         auto_create: bool,
     ) {
-        let (mut path, mut mode, mut filter) = (path, mode, Filter::True);
-        let mut subscription_role = SubscriptionRole::Shared;
+        let (mut path, mut options) = (path, options);
         if path.sub_queue == SubQueue::Main && self.state.messages.entities.is_topic(&path.entity) {
             // It must not stand in its own way.
             Attachments::of(self.state).close_link(cx, cx.client, link);
-            mode = subscriber.mode;
-            subscription_role = match (subscriber.temporary, subscriber.shared) {
+            options.mode = subscriber.mode;
+            options.subscription_role = match (subscriber.temporary, subscriber.shared) {
                 (true, _) => SubscriptionRole::Temporary,
                 (false, true) => SubscriptionRole::Shared,
                 (false, false) => SubscriptionRole::Owner(subscriber.owner.clone()),
@@ -76,11 +75,10 @@ impl Subscribers<'_> {
                 }
             }
         } else {
-            filter = subscriber.filter;
+            options.filter = subscriber.filter;
         }
-        let temporary = matches!(subscription_role, SubscriptionRole::Temporary);
-        let how = How { mode, unsettled, session: None, filter, subscription_role };
-        Attachments::of(self.state).open_consumer(cx, link, &path, how, auto_create);
+        let temporary = matches!(options.subscription_role, SubscriptionRole::Temporary);
+        Attachments::of(self.state).open_consumer(cx, link, &path, options, auto_create);
         if temporary
             && let Some(id) = self.state.messages.entities.names.get(&name::key(&path.entity)).copied()
         {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::{
-    AttachError, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
+    AttachError, Effect, EntityPath, LinkId, LockId, LockRef, Output, QueueId, ReceiveMode, SessionGrant,
     SessionWanted, SubQueue, UnsettledPolicy,
     call::Cx,
     deliver::budget::ROUND_MESSAGES_MAX,
@@ -265,7 +265,7 @@ impl SessionHolders<'_> {
         let Some(session) = store.session(number) else { return left };
         for sequence in session.delivered() {
             if let Some(slot) = store.slots.get(sequence) {
-                self.state.lock_releases.push(queue, sequence, slot.lock(), fail);
+                self.state.lock_releases.push(LockRef { queue, sequence, lock: slot.lock() }, fail);
             }
         }
         if let Some(sessions) = &mut store.sessions {

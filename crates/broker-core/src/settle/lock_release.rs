@@ -6,7 +6,7 @@
 
 use super::{disposer::Disposer, lock_release_queue::PendingRelease, property_patch::PropertyPatch};
 use crate::{
-    Output, QueueId, Timestamp, UnsettledPolicy,
+    LockRef, Output, QueueId, Timestamp, UnsettledPolicy,
     call::{Cx, cost},
     namespace::Namespace,
     store::{Holders, slot::Slot},
@@ -31,7 +31,7 @@ impl LockReleases<'_> {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         for (sequence, fail) in store.locked_by(holders) {
             if let Some(lock) = store.slots.get(sequence).map(Slot::lock) {
-                self.state.lock_releases.push(queue, sequence, lock, fail);
+                self.state.lock_releases.push(LockRef { queue, sequence, lock }, fail);
             }
         }
         cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
@@ -42,13 +42,14 @@ impl LockReleases<'_> {
         while left > 0
             && let Some(release) = self.state.lock_releases.waiting.pop_front()
         {
-            let PendingRelease { queue, sequence, lock, fail } = release;
-            if self.state.transactions.holds(queue, sequence, lock) {
+            let PendingRelease { lock, fail } = release;
+            if self.state.transactions.holds(lock) {
                 // Its transaction ends it, one way or the other.
                 self.leave_to_transaction(release);
                 left -= 1;
                 continue;
             }
+            let LockRef { queue, sequence, lock } = lock;
             let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
             let Some(length) = slot.filter(|s| s.is_locked() && s.lock() == lock).map(|s| s.length) else {
                 continue;
@@ -76,9 +77,9 @@ impl LockReleases<'_> {
     /// The holder of a message that a transaction settles is gone. The commit still settles it, unless its session is lost;
     /// a rollback returns it, for nobody holds it.
     fn leave_to_transaction(&mut self, release: PendingRelease) {
-        let PendingRelease { queue, sequence, lock, fail } = release;
+        let PendingRelease { lock, fail } = release;
         let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
-        self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
+        self.state.transactions.set_otherwise(lock, otherwise);
     }
 }
 
@@ -93,11 +94,11 @@ impl LockReleases<'_> {
     /// Marks the locks that end with a rollback.
     pub(crate) fn mark_lock_ends(&mut self, work: Vec<Work>) {
         for work in work {
-            let Work::Settle(Settlement { queue, sequence, lock, otherwise, .. }) = work else { continue };
+            let Work::Settle(Settlement { lock, otherwise, .. }) = work else { continue };
             match otherwise {
                 UnsettledPolicy::KeepLocks => {}
-                UnsettledPolicy::Release => self.state.lock_releases.push(queue, sequence, lock, false),
-                UnsettledPolicy::Fail => self.state.lock_releases.push(queue, sequence, lock, true),
+                UnsettledPolicy::Release => self.state.lock_releases.push(lock, false),
+                UnsettledPolicy::Fail => self.state.lock_releases.push(lock, true),
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{LockId, QueueId};
+use crate::LockRef;
 
 /// Locks that nobody will settle.
 #[derive(Debug, Default)]
@@ -15,9 +15,7 @@ pub(crate) struct LockReleaseQueue {
 /// A lock to end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingRelease {
-    pub(crate) queue: QueueId,
-    pub(crate) sequence: u64,
-    pub(crate) lock: LockId,
+    pub(crate) lock: LockRef,
     /// It counts as a failed delivery.
     pub(crate) fail: bool,
 }
@@ -28,7 +26,7 @@ impl LockReleaseQueue {
     }
 
     /// A lock ends, as failed or not, as soon as there is room for it.
-    pub(crate) fn push(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
-        self.waiting.push_back(PendingRelease { queue, sequence, lock, fail });
+    pub(crate) fn push(&mut self, lock: LockRef, fail: bool) {
+        self.waiting.push_back(PendingRelease { lock, fail });
     }
 }

@@ -5,7 +5,7 @@
 
 use super::disposer::Disposer;
 use crate::{
-    Effect, EntityPath, LockId, LockToken, Outcome, Output, QueueId, Renewed, SequenceNumber, SettleError,
+    Effect, EntityPath, LockRef, LockToken, Outcome, Output, QueueId, Renewed, SequenceNumber, SettleError,
     Ticket, Timestamp,
     call::Cx,
     entity::status::Use,
@@ -26,27 +26,34 @@ impl<'a> Settlements<'a> {
     }
 }
 
-/// Tokens, the entity whose management node they are given to, and the session that its receiver says they are of.
-pub(crate) type Tokens<'a> = (&'a EntityPath, Option<&'a str>, &'a [LockToken]);
+/// Lock tokens of one request to a management node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenSet<'a> {
+    /// The entity that the management node belongs to.
+    pub(crate) path: &'a EntityPath,
+    /// The session that the receiver says the messages are of.
+    pub(crate) session: Option<&'a str>,
+    pub(crate) tokens: &'a [LockToken],
+}
 
 impl Settlements<'_> {
     pub(crate) fn settle(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        (queue, sequence, lock): (QueueId, SequenceNumber, LockId),
+        lock: LockRef,
         outcome: Outcome,
         ticket: Option<Ticket>,
     ) {
         // Without an answer nobody learns when the message is gone for good.
         let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
         let completes = outcome == Outcome::Complete;
-        let done = self.try_settle(cx, (queue, sequence.0, lock), outcome, removal);
+        let done = self.try_settle(cx, lock, outcome, removal);
         match (done, ticket) {
             (Ok(()), Some(ticket)) => cx.answer(Answer::Settled, ticket),
             (Err(error), Some(ticket)) => {
                 cx.reply(Effect::SettleRefused { ticket, error });
             }
-            (Err(error), None) if completes => self.completed_too_late(cx, queue, sequence, error),
+            (Err(error), None) if completes => self.completed_too_late(cx, lock, error),
             (_, None) => {}
         }
     }
@@ -55,8 +62,7 @@ impl Settlements<'_> {
     fn completed_too_late(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        queue: QueueId,
-        sequence: SequenceNumber,
+        LockRef { queue, sequence, .. }: LockRef,
         error: SettleError,
     ) {
         let Some(entity) = self.state.main_of(queue).map(|entity| entity.definition.name.clone()) else {
@@ -65,19 +71,20 @@ impl Settlements<'_> {
         if let Some(store) = self.state.store_mut(queue) {
             store.traffic.late_completions += 1;
         }
-        cx.reply(Effect::CompletedTooLate { entity, sequence, error });
+        cx.reply(Effect::CompletedTooLate { entity, sequence: SequenceNumber(sequence), error });
     }
 
     fn try_settle(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        (queue, sequence, lock): (QueueId, u64, LockId),
+        lock: LockRef,
         outcome: Outcome,
         removal: Removal,
     ) -> Result<(), SettleError> {
+        let LockRef { queue, sequence, .. } = lock;
         let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
-        store.check_lock(sequence, lock, cx.now)?;
-        self.state.transactions.check_not_in_use(queue, sequence, lock)?;
+        store.check_lock(sequence, lock.lock, cx.now)?;
+        self.state.transactions.check_not_in_use(lock)?;
         let record = Disposer::of(&mut self.state.messages).record_for(queue, sequence, &outcome, cx.out)?;
         if outcome == Outcome::Complete {
             self.state.messages.entities.complete(cx, queue, sequence, removal);
@@ -91,13 +98,13 @@ impl Settlements<'_> {
     pub(crate) fn settle_by_token(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        which: Tokens<'_>,
+        which: TokenSet<'_>,
         outcome: &Outcome,
         ticket: Ticket,
     ) {
         match self.prepare_tokens(cx, which, outcome) {
             Ok(prepared) => {
-                for (queue, sequence, record) in prepared {
+                for (LockRef { queue, sequence, .. }, record) in prepared {
                     Disposer::of(&mut self.state.messages).apply(
                         cx,
                         queue,
@@ -116,38 +123,32 @@ impl Settlements<'_> {
     fn prepare_tokens(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        which: Tokens<'_>,
+        which: TokenSet<'_>,
         outcome: &Outcome,
-    ) -> Result<Vec<(QueueId, u64, Option<OpenRecord>)>, SettleError> {
+    ) -> Result<Vec<(LockRef, Option<OpenRecord>)>, SettleError> {
         let mut locks = self.check_tokens(cx.now, which)?;
         // A token given twice settles once.
-        locks.sort_unstable();
+        locks.sort_unstable_by_key(|lock| (lock.queue, lock.sequence));
         locks.dedup();
         self.check_rewritten(&locks, outcome)?;
         let mut prepared = Vec::with_capacity(locks.len());
-        for (queue, sequence) in locks {
-            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
-            self.state.transactions.check_not_in_use(
-                queue,
-                sequence,
-                slot.ok_or(SettleError::LockLost)?.lock(),
-            )?;
-            prepared.push((
-                queue,
-                sequence,
-                Disposer::of(&mut self.state.messages).record_for(queue, sequence, outcome, cx.out)?,
-            ));
+        for lock in locks {
+            self.state.transactions.check_not_in_use(lock)?;
+            let LockRef { queue, sequence, .. } = lock;
+            let record =
+                Disposer::of(&mut self.state.messages).record_for(queue, sequence, outcome, cx.out)?;
+            prepared.push((lock, record));
         }
         Ok(prepared)
     }
 
     /// All that one request writes anew is written in one step. Messages may be larger than those that are taken today.
-    fn check_rewritten(&self, locks: &[(QueueId, u64)], outcome: &Outcome) -> Result<(), SettleError> {
+    fn check_rewritten(&self, locks: &[LockRef], outcome: &Outcome) -> Result<(), SettleError> {
         let limit = self.state.messages.config.max_rewritten_bytes;
         if locks.len() < 2 || *outcome == Outcome::Complete {
             return Ok(());
         }
-        let length = |(queue, sequence): &(QueueId, u64)| {
+        let length = |LockRef { queue, sequence, .. }: &LockRef| {
             let own =
                 self.state.store(*queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
             let length = u64::from(own.unwrap_or_default())
@@ -162,8 +163,8 @@ impl Settlements<'_> {
     pub(crate) fn check_tokens(
         &self,
         now: Timestamp,
-        (path, session, tokens): Tokens<'_>,
-    ) -> Result<Vec<(QueueId, u64)>, SettleError> {
+        TokenSet { path, session, tokens }: TokenSet<'_>,
+    ) -> Result<Vec<LockRef>, SettleError> {
         let addressed = self.state.resolve(path).ok_or(SettleError::EntityGone)?;
         let definition = &self.state.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
         if !definition.settings.status.allows(Use::Receive) {
@@ -184,7 +185,7 @@ impl Settlements<'_> {
                 let is_gone = store.slots.get(sequence.0).is_none();
                 if is_gone && held { SettleError::LockLost } else { error }
             })?;
-            Ok((queue, sequence.0))
+            Ok(LockRef { queue, sequence: sequence.0, lock })
         };
         tokens.iter().map(check).collect()
     }
@@ -197,13 +198,13 @@ impl Settlements<'_> {
         ticket: Ticket,
     ) {
         let effect = match self
-            .check_tokens(cx.now, (path, None, tokens))
+            .check_tokens(cx.now, TokenSet { path, session: None, tokens })
             .and_then(|locks| self.check_own_locks(locks))
         {
             Err(error) => Effect::SettleRefused { ticket, error },
             Ok(locks) => {
                 let until =
-                    locks.into_iter().map(|(queue, sequence)| self.renew(cx.now, queue, sequence)).collect();
+                    locks.into_iter().map(|lock| self.renew(cx.now, lock.queue, lock.sequence)).collect();
                 Effect::Renewed(Renewed { ticket, until })
             }
         };
@@ -211,9 +212,9 @@ impl Settlements<'_> {
     }
 
     /// A message of a session has no lock of its own.
-    fn check_own_locks(&self, locks: Vec<(QueueId, u64)>) -> Result<Vec<(QueueId, u64)>, SettleError> {
+    fn check_own_locks(&self, locks: Vec<LockRef>) -> Result<Vec<LockRef>, SettleError> {
         let in_session = |id: &QueueId| self.state.store(*id).is_some_and(|store| store.sessions.is_some());
-        if locks.iter().any(|(queue, _)| in_session(queue)) {
+        if locks.iter().any(|lock| in_session(&lock.queue)) {
             return Err(SettleError::LockedBySession);
         }
         Ok(locks)

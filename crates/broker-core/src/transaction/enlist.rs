@@ -11,7 +11,7 @@ use super::{
     open::{Cost, Key, Settlement, Work},
 };
 use crate::{
-    Effect, EntityError, EntityPath, LockId, Message, Operation, Outcome, Output, PartitionKeyError,
+    Effect, EntityError, EntityPath, LockRef, Message, Operation, Outcome, Output, PartitionKeyError,
     PublishError, PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp,
     TransactionError, TransactionId, UnsettledPolicy,
     admin::entities::EntityAdmin,
@@ -23,7 +23,7 @@ use crate::{
     session::requests::SessionRequests,
     settle::{
         lock_release::LockReleases,
-        settlements::{Settlements, Tokens},
+        settlements::{Settlements, TokenSet},
     },
 };
 
@@ -72,16 +72,16 @@ impl TransactionManager<'_> {
                 (done.map_err(Refused::Publish), Answer::Published, ticket)
             }
             Operation::Settle { queue, sequence, lock, outcome, settled, ticket } => {
-                let locks = [(queue, sequence.0, lock)];
-                let done = self.enlist_settlements(cx.now, key, &locks, &outcome, settled);
-                if done.is_err() && self.on_rollback(queue, sequence.0, settled) == UnsettledPolicy::Fail {
+                let lock = LockRef { queue, sequence: sequence.0, lock };
+                let done = self.enlist_settlements(cx.now, key, &[lock], &outcome, settled);
+                if done.is_err() && self.on_rollback(lock, settled) == UnsettledPolicy::Fail {
                     // Nobody holds it any more.
-                    self.state.lock_releases.push(queue, sequence.0, lock, true);
+                    self.state.lock_releases.push(lock, true);
                 }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
             Operation::SettleByToken { path, session, tokens, outcome, ticket } => {
-                let which = (&path, session.as_deref(), &*tokens);
+                let which = TokenSet { path: &path, session: session.as_deref(), tokens: &tokens };
                 let done = self.enlist_tokens(cx.now, key, which, &outcome);
                 (done.map_err(Refused::Settle), Answer::Settled, Some(ticket))
             }
@@ -246,17 +246,12 @@ impl TransactionManager<'_> {
         &mut self,
         now: Timestamp,
         key: Key,
-        which: Tokens<'_>,
+        which: TokenSet<'_>,
         outcome: &Outcome,
     ) -> Result<(), SettleError> {
         let mut locks = Settlements::of(self.state).check_tokens(now, which)?;
-        locks.sort_unstable();
+        locks.sort_unstable_by_key(|lock| (lock.queue, lock.sequence));
         locks.dedup();
-        let lock_of = |(queue, sequence)| {
-            let slot = self.state.store(queue)?.slots.get(sequence)?;
-            Some((queue, sequence, slot.lock()))
-        };
-        let locks: Vec<_> = locks.into_iter().filter_map(lock_of).collect();
         // A client that settles by token holds no delivery on a link: there is only the lock.
         self.enlist_settlements(now, key, &locks, outcome, false)
     }
@@ -266,31 +261,31 @@ impl TransactionManager<'_> {
         &mut self,
         now: Timestamp,
         key: Key,
-        locks: &[(QueueId, u64, LockId)],
+        locks: &[LockRef],
         outcome: &Outcome,
         settled: bool,
     ) -> Result<(), SettleError> {
         let mut new = Vec::with_capacity(locks.len());
         let mut sum = Cost::default();
-        for (queue, sequence, lock) in locks.iter().copied() {
-            if self.state.transactions.repeats(key, (queue, sequence, lock), outcome) {
-                self.repeat_settlement(now, (queue, sequence, lock), settled)?;
+        for lock in locks.iter().copied() {
+            if self.state.transactions.repeats(key, lock, outcome) {
+                self.repeat_settlement(now, lock, settled)?;
                 continue;
             }
-            let length = self.check_settle(now, (queue, sequence, lock), outcome)?;
-            let length = length.saturating_add(self.state.messages.entities.body_length(queue, sequence));
+            let length = self.check_settle(now, lock, outcome)?;
+            let body = self.state.messages.entities.body_length(lock.queue, lock.sequence);
+            let length = length.saturating_add(body);
             // The record read back, and what is appended.
             let bytes = OPERATION_BYTES + 2 * outcome.writes_at_most(u64::from(length));
             let cost = Cost { messages: 0, settlements: 1, bytes };
             sum.settlements += 1;
             sum.bytes += cost.bytes;
-            new.push((queue, sequence, lock, cost));
+            new.push((lock, cost));
         }
         self.state.transactions.check(key, sum, &self.transaction_limits())?;
-        for (queue, sequence, lock, cost) in new {
-            let otherwise = self.on_rollback(queue, sequence, settled);
-            let outcome = outcome.clone();
-            let settlement = Settlement { queue, sequence, lock, outcome, otherwise };
+        for (lock, cost) in new {
+            let otherwise = self.on_rollback(lock, settled);
+            let settlement = Settlement { lock, outcome: outcome.clone(), otherwise };
             self.join(now, key, Work::Settle(settlement), cost);
         }
         Ok(())
@@ -300,14 +295,14 @@ impl TransactionManager<'_> {
     pub(crate) fn repeat_settlement(
         &mut self,
         now: Timestamp,
-        (queue, sequence, lock): (QueueId, u64, LockId),
+        lock: LockRef,
         settled: bool,
     ) -> Result<(), SettleError> {
-        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
-        store.check_lock(sequence, lock, now)?;
+        let store = self.state.store(lock.queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(lock.sequence, lock.lock, now)?;
         if settled {
-            let otherwise = self.on_rollback(queue, sequence, settled);
-            self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
+            let otherwise = self.on_rollback(lock, settled);
+            self.state.transactions.set_otherwise(lock, otherwise);
         }
         Ok(())
     }
@@ -315,13 +310,13 @@ impl TransactionManager<'_> {
     /// Fate of a lock whose settlement is rolled back. A receiver that has not settled keeps its lock. A message that it has
     /// settled is treated as if its link had closed, and where it returns, the delivery counts as failed: otherwise a
     /// client could roll back the same message for ever.
-    pub(crate) fn on_rollback(&self, queue: QueueId, sequence: u64, settled: bool) -> UnsettledPolicy {
+    pub(crate) fn on_rollback(&self, lock: LockRef, settled: bool) -> UnsettledPolicy {
         if !settled {
             return UnsettledPolicy::KeepLocks;
         }
         // A message of a session stays with its holder.
-        let store = self.state.store(queue).filter(|store| store.sessions.is_none());
-        let slot = store.and_then(|store| store.slots.get(sequence));
+        let store = self.state.store(lock.queue).filter(|store| store.sessions.is_none());
+        let slot = store.and_then(|store| store.slots.get(lock.sequence));
         let consumer = slot.and_then(|slot| self.state.links.consumers.get(&slot.holder()));
         match consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled) {
             UnsettledPolicy::KeepLocks => UnsettledPolicy::KeepLocks,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::open::{Limits, Settlement, Work};
 use crate::{
-    CommitError, Effect, LockId, Message, Outcome, Output, QueueId, SettleError, Ticket, Timestamp,
+    CommitError, Effect, LockRef, Message, Outcome, Output, QueueId, SettleError, Ticket, Timestamp,
     TransactionError, TransactionId,
     call::Cx,
     namespace::Namespace,
@@ -98,7 +98,7 @@ impl TransactionManager<'_> {
                 Work::Schedule { queue, messages, numbers } => {
                     Publisher::of(&mut self.state.messages).store_scheduled(cx, queue, &messages, &numbers);
                 }
-                Work::Settle(Settlement { queue, sequence, outcome, .. }) => {
+                Work::Settle(Settlement { lock: LockRef { queue, sequence, .. }, outcome, .. }) => {
                     let record = records.next().flatten();
                     Disposer::of(&mut self.state.messages).apply(cx, queue, sequence, outcome, record);
                 }
@@ -136,11 +136,12 @@ impl TransactionManager<'_> {
                 Work::Schedule { queue, messages, .. } => {
                     sent.entry((*queue, None)).or_default().extend_from_slice(messages);
                 }
-                Work::Settle(Settlement { queue, sequence, lock, outcome, .. }) => {
-                    self.check_settle(cx.now, (*queue, *sequence, *lock), outcome)?;
+                Work::Settle(Settlement { lock, outcome, .. }) => {
+                    self.check_settle(cx.now, *lock, outcome)?;
+                    let LockRef { queue, sequence, .. } = *lock;
                     records.push(
                         Disposer::of(&mut self.state.messages)
-                            .record_for(*queue, *sequence, outcome, cx.out)?,
+                            .record_for(queue, sequence, outcome, cx.out)?,
                     );
                 }
                 Work::Cancel { queue, entity, sequences } => {
@@ -190,13 +191,13 @@ impl TransactionManager<'_> {
     pub(crate) fn check_settle(
         &self,
         now: Timestamp,
-        (queue, sequence, lock): (QueueId, u64, LockId),
+        lock: LockRef,
         outcome: &Outcome,
     ) -> Result<u32, SettleError> {
-        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
-        store.check_lock(sequence, lock, now)?;
-        let slot = store.slots.get(sequence).ok_or(SettleError::LockLost)?;
-        self.state.transactions.check_not_in_use(queue, sequence, lock)?;
+        let store = self.state.store(lock.queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(lock.sequence, lock.lock, now)?;
+        let slot = store.slots.get(lock.sequence).ok_or(SettleError::LockLost)?;
+        self.state.transactions.check_not_in_use(lock)?;
         if matches!(outcome, Outcome::DeadLetter(_)) && store.is_dead_letter() {
             return Err(SettleError::AlreadyDeadLetter);
         }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::{
-    ClientId, EntityPath, LockId, Message, Outcome, QueueId, SequenceNumber, SettleError, Timestamp,
+    ClientId, EntityPath, LockId, LockRef, Message, Outcome, QueueId, SequenceNumber, SettleError, Timestamp,
     TransactionError, TransactionId, UnsettledPolicy,
 };
 
@@ -73,9 +73,7 @@ impl Work {
 /// A settlement that waits for its transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
-    pub(crate) queue: QueueId,
-    pub(crate) sequence: u64,
-    pub(crate) lock: LockId,
+    pub(crate) lock: LockRef,
     pub(crate) outcome: Outcome,
     /// Fate of the lock when the transaction rolls back.
     pub(crate) otherwise: UnsettledPolicy,
@@ -200,7 +198,8 @@ impl Transactions {
         self.clients.entry(key.0).or_default().bytes += cost.bytes;
         if let Work::Settle(settlement) = &work {
             let place = transaction.work.len();
-            self.enlisted.insert((settlement.queue, settlement.sequence), (settlement.lock, key, place));
+            let LockRef { queue, sequence, lock } = settlement.lock;
+            self.enlisted.insert((queue, sequence), (lock, key, place));
         }
         transaction.work.push(work);
     }
@@ -211,31 +210,22 @@ impl Transactions {
     }
 
     /// Refuses what waits for a transaction.
-    pub(crate) fn check_not_in_use(
-        &self,
-        queue: QueueId,
-        sequence: u64,
-        lock: LockId,
-    ) -> Result<(), SettleError> {
-        if self.holds(queue, sequence, lock) {
+    pub(crate) fn check_not_in_use(&self, lock: LockRef) -> Result<(), SettleError> {
+        if self.holds(lock) {
             return Err(TransactionError::InUse.into());
         }
         Ok(())
     }
 
     /// Whether the settlement under this lock waits for a transaction.
-    pub(crate) fn holds(&self, queue: QueueId, sequence: u64, lock: LockId) -> bool {
+    pub(crate) fn holds(&self, LockRef { queue, sequence, lock }: LockRef) -> bool {
         !self.enlisted.is_empty()
             && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, ..)| *enlisted == lock)
     }
 
     /// Whether this very settlement is in this transaction already.
-    pub(crate) fn repeats(
-        &self,
-        key: Key,
-        (queue, sequence, lock): (QueueId, u64, LockId),
-        outcome: &Outcome,
-    ) -> bool {
+    pub(crate) fn repeats(&self, key: Key, lock: LockRef, outcome: &Outcome) -> bool {
+        let LockRef { queue, sequence, lock } = lock;
         let found = self.enlisted.get(&(queue, sequence)).filter(|(held, by, _)| (*held, *by) == (lock, key));
         let work = found.and_then(|(.., place)| self.work(key).get(*place));
         matches!(work, Some(Work::Settle(settlement)) if settlement.outcome == *outcome)
@@ -265,13 +255,8 @@ impl Transactions {
     }
 
     /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any case.
-    pub(crate) fn set_otherwise(
-        &mut self,
-        queue: QueueId,
-        sequence: u64,
-        lock: LockId,
-        otherwise: UnsettledPolicy,
-    ) {
+    pub(crate) fn set_otherwise(&mut self, lock: LockRef, otherwise: UnsettledPolicy) {
+        let LockRef { queue, sequence, lock } = lock;
         let found = self.enlisted.get(&(queue, sequence)).filter(|(held, ..)| *held == lock);
         let work = found.and_then(|(_, key, place)| self.all.get_mut(key)?.work.get_mut(*place));
         if let Some(Work::Settle(settlement)) = work
@@ -348,7 +333,9 @@ impl Transactions {
         }
         let work = std::mem::take(&mut transaction.work);
         for work in &work {
-            let Work::Settle(Settlement { queue, sequence, .. }) = work else { continue };
+            let Work::Settle(Settlement { lock: LockRef { queue, sequence, .. }, .. }) = work else {
+                continue;
+            };
             // After a lost lock the message may wait for another transaction by now.
             if self.enlisted.get(&(*queue, *sequence)).is_some_and(|(_, holder, _)| *holder == key) {
                 self.enlisted.remove(&(*queue, *sequence));

@@ -27,11 +27,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn lock_ref(sequence: u64, lock: u32) -> LockRef {
+    LockRef { queue: QueueId(1), sequence, lock: LockId(lock) }
+}
+
 fn settlement(sequence: u64, lock: u32) -> Settlement {
     Settlement {
-        queue: QueueId(1),
-        sequence,
-        lock: LockId(lock),
+        lock: lock_ref(sequence, lock),
         outcome: Outcome::Complete,
         otherwise: UnsettledPolicy::KeepLocks,
     }
@@ -56,9 +58,8 @@ fn check(table: &Transactions) {
         assert!(transaction.cost.settlements <= LIMITS.settlements, "{key:?}");
     }
     for ((queue, sequence), (lock, key, place)) in &table.enlisted {
-        let held = (*queue, *sequence, *lock);
-        let waits =
-            |work: &Work| matches!(work, Work::Settle(it) if (it.queue, it.sequence, it.lock) == held);
+        let held = LockRef { queue: *queue, sequence: *sequence, lock: *lock };
+        let waits = |work: &Work| matches!(work, Work::Settle(settlement) if settlement.lock == held);
         assert!(table.all[key].work.get(*place).is_some_and(waits), "{key:?}");
     }
     let timed = table.all.values().filter(|transaction| transaction.deadline != Timestamp::MAX).count();
@@ -82,11 +83,11 @@ proptest! {
                 }
                 Step::Settle { key, sequence, lock } => {
                     let cost = Cost { messages: 0, settlements: 1, bytes: 1 };
-                    let free = !table.holds(QueueId(1), sequence, LockId(lock));
+                    let free = !table.holds(lock_ref(sequence, lock));
                     if free && table.check(key, cost, &LIMITS).is_ok() {
                         let work = Work::Settle(settlement(sequence, lock));
                         table.add(key, work, cost, Timestamp::from_millis(now + 100));
-                        prop_assert!(table.holds(QueueId(1), sequence, LockId(lock)));
+                        prop_assert!(table.holds(lock_ref(sequence, lock)));
                     }
                 }
                 Step::Fail(key) => drop(table.fail(key)),
@@ -133,10 +134,12 @@ fn the_rollback_policy_of_a_lock_changes_for_that_lock_alone() {
         table.add(key, Work::Settle(settlement(sequence, lock)), cost, Timestamp::from_millis(100));
     }
     for (sequence, lock) in [(1, 1), (2, 2), (3, 9), (1, 4)] {
-        table.set_otherwise(QueueId(1), sequence, LockId(lock), UnsettledPolicy::Fail);
+        table.set_otherwise(lock_ref(sequence, lock), UnsettledPolicy::Fail);
     }
     let found = keys.iter().flat_map(|key| table.work(*key)).filter_map(|work| match work {
-        Work::Settle(settlement) => Some((settlement.lock.0, settlement.otherwise == UnsettledPolicy::Fail)),
+        Work::Settle(settlement) => {
+            Some((settlement.lock.lock.0, settlement.otherwise == UnsettledPolicy::Fail))
+        }
         _ => None,
     });
     // The first lock of message 1 is nobody's any more, and no lock has the number 9.
@@ -153,7 +156,7 @@ fn a_failed_delivery_counts_even_if_its_link_closes() {
     let policies = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Release];
     let expected = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Fail];
     for (policy, expected) in policies.into_iter().zip(expected) {
-        table.set_otherwise(QueueId(1), 1, LockId(1), policy);
+        table.set_otherwise(lock_ref(1, 1), policy);
         let found = table.work(key).iter().find_map(|work| match work {
             Work::Settle(settlement) => Some(settlement.otherwise),
             _ => None,
