@@ -7,8 +7,12 @@
 use super::table::EntityTable;
 use crate::{
     Message, QueueId,
+    id_map::IdMap,
     record::{Definition, Stores},
-    store::{Role, Store, partition::PartitionId},
+    store::{
+        Role, Store,
+        partition::{Counters, PartitionId},
+    },
 };
 
 impl Definition {
@@ -34,18 +38,30 @@ impl Definition {
     }
 }
 
-impl EntityTable {
+/// Gives out the sequence numbers of entities.
+#[derive(Debug)]
+pub(crate) struct SequenceNumbers<'a> {
+    stores: &'a mut IdMap<QueueId, Box<Store>>,
+}
+
+impl<'a> SequenceNumbers<'a> {
+    pub(crate) fn of(entities: &'a mut EntityTable) -> Self {
+        Self { stores: &mut entities.stores }
+    }
+}
+
+impl SequenceNumbers<'_> {
     /// The number that the next message of an entity gets, in `wanted` if it has partitions and that is given. It is
     /// not taken before [`Definition::pass_number`].
-    pub(crate) fn next_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+    pub(crate) fn next(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
         let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return 0 };
         let definition = &entity.definition;
         let Some(counters) = &definition.partitions else { return definition.next_sequence };
         let partition = wanted.unwrap_or_else(|| counters.fairest());
         let (stores, mut number) = (definition.stores, counters.next(partition));
-        // Only numbers that begin anew may be in use.
+        // Only the numbers of a partition that has rolled over can be in use.
         while self.has_number(stores, number) {
-            let Some(counters) = self.counters_mut(queue) else { return 0 };
+            let Some(counters) = self.counters(queue) else { return 0 };
             counters.pass(number);
             number = counters.next(partition);
         }
@@ -53,22 +69,17 @@ impl EntityTable {
     }
 
     /// Takes the next number of an entity.
-    pub(crate) fn take_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
-        let number = self.next_number(queue, wanted);
-        self.pass_number(queue, number);
+    pub(crate) fn take(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+        let number = self.next(queue, wanted);
+        self.pass(queue, number);
         number
     }
 
     /// Takes a number out of use: no message of the entity gets it.
-    pub(crate) fn pass_number(&mut self, queue: QueueId, number: u64) {
+    pub(crate) fn pass(&mut self, queue: QueueId, number: u64) {
         if let Some(definition) = self.stores.get_mut(&queue).and_then(|store| definition_mut(store)) {
             definition.pass_number(number);
         }
-    }
-
-    /// Whether this very store has something of this number.
-    pub(crate) fn has_slot(&self, queue: QueueId, number: u64) -> bool {
-        self.stores.get(&queue).is_some_and(|store| store.slots.get(number).is_some())
     }
 
     fn has_number(&self, stores: Stores, number: u64) -> bool {
@@ -76,8 +87,15 @@ impl EntityTable {
         stores.into_iter().any(|store| store.slots.get(number).is_some())
     }
 
-    fn counters_mut(&mut self, queue: QueueId) -> Option<&mut crate::store::partition::Counters> {
+    fn counters(&mut self, queue: QueueId) -> Option<&mut Counters> {
         definition_mut(self.stores.get_mut(&queue)?)?.partitions.as_deref_mut()
+    }
+}
+
+impl EntityTable {
+    /// Whether this very store has a message or a body of this number.
+    pub(crate) fn has_slot(&self, queue: QueueId, number: u64) -> bool {
+        self.stores.get(&queue).is_some_and(|store| store.slots.get(number).is_some())
     }
 
     /// Partition of messages without a key that arrive together; `None` in an entity without partitions.

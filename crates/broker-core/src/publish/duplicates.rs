@@ -8,26 +8,24 @@ use crate::{
     store::{Role, Store, history::Digest},
 };
 
-impl Store {
-    /// Whether the entity has not seen the message's id within its window; notes the id. Always true for a message
-    /// without id, and where duplicates are not looked for. Call it once for each message that is to be stored, in
-    /// order, then [`EntityTable::note_history`](crate::entity::table::EntityTable::note_history).
-    #[inline]
-    pub(crate) fn is_first_copy(&mut self, now: Timestamp, message: &Message) -> bool {
-        let Some(history) = &mut self.history else { return true };
-        let Some(id) = &message.message_id else { return true };
-        // However the message was read: the key counts where there are partitions.
-        let key = match &self.role {
-            Role::Main(entity) if entity.definition.settings.enable_partitioning => {
-                message.key(false).unwrap_or_default()
-            }
-            _ => "",
-        };
-        let id = Digest::of(key, id);
-        if history.has(&id, now) {
-            return false;
+/// Whether the entity has not seen the message's id within its window; notes the id. Always true for a message without
+/// id, and for an entity that does not detect duplicates. Call it once for each message that is to be stored, in order,
+/// then [`EntityTable::note_history`](crate::entity::table::EntityTable::note_history).
+#[inline]
+pub(crate) fn is_first_copy(store: &mut Store, now: Timestamp, message: &Message) -> bool {
+    let Some(history) = &mut store.history else { return true };
+    let Some(id) = &message.message_id else { return true };
+    // With partitions the id counts together with the key: messages of different partitions are not compared.
+    let key = match &store.role {
+        Role::Main(entity) if entity.definition.settings.enable_partitioning => {
+            message.key(false).unwrap_or_default()
         }
-        history.note(id, now);
-        true
+        _ => "",
+    };
+    let id = Digest::of(key, id);
+    if history.has(&id, now) {
+        return false;
     }
+    history.note(id, now);
+    true
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
+    duplicates::is_first_copy,
     fan_out_plan::{CopyPlanner, PlannedCopy},
     sequence_sink::SequenceSink,
     store_message::{MessageAttributes, extras_of, session_of, shorter, store_message},
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     Message, Output, QueueId, StoredExtras, Timestamp,
     call::Cx,
+    entity::partition_numbers::SequenceNumbers,
     messages::Messages,
     record::{BodyRef, MessageIndex, OWN_TTL, decode_properties, encode_properties},
     settle::dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
@@ -57,7 +59,7 @@ impl FanOut<'_> {
         for message in messages {
             let partition = self.messages.entities.partition_of(topic, message, fair);
             let is_new = self.messages.store_mut(topic).is_some_and(|store| {
-                let is_new = store.is_first_copy(cx.now, message);
+                let is_new = is_first_copy(store, cx.now, message);
                 store.traffic.incoming += u64::from(is_new);
                 is_new
             });
@@ -73,7 +75,7 @@ impl FanOut<'_> {
             if matches!(numbers, SequenceSink::Collect(_)) && !self.messages.entities.has_slot(topic, number)
             {
                 has_unrecorded_number = true;
-                self.messages.entities.pass_number(topic, number);
+                SequenceNumbers::of(&mut self.messages.entities).pass(topic, number);
             }
             numbers.push(number);
         }
@@ -110,7 +112,8 @@ impl FanOut<'_> {
         topic: QueueId,
         mut incoming: TopicMessage<'_>,
     ) -> u64 {
-        let number = self.messages.entities.next_number(topic, incoming.attributes.partition);
+        let number =
+            SequenceNumbers::of(&mut self.messages.entities).next(topic, incoming.attributes.partition);
         let Some(entity) = self.messages.entity(topic) else {
             return 0;
         };
@@ -147,7 +150,8 @@ impl FanOut<'_> {
             Some(changed) => changed.session.as_deref(),
             None => incoming.session,
         };
-        let sequence = self.messages.entities.take_number(subscription, incoming.attributes.partition);
+        let sequence = SequenceNumbers::of(&mut self.messages.entities)
+            .take(subscription, incoming.attributes.partition);
         let Some(entity) = self.messages.entity(subscription) else {
             return;
         };
@@ -243,7 +247,7 @@ impl FanOut<'_> {
         attributes: MessageAttributes,
         rest: &[u8],
     ) -> u64 {
-        let next = self.messages.entities.next_number(queue, attributes.partition);
+        let next = SequenceNumbers::of(&mut self.messages.entities).next(queue, attributes.partition);
         let Some(store) = self.messages.store_mut(queue) else { return 0 };
         if let Role::Main(entity) = &mut store.role {
             entity.definition.pass_number(next);

@@ -4,6 +4,7 @@
 
 use super::{
     checks::PublishChecks,
+    duplicates::is_first_copy,
     fan_out::FanOut,
     partition_keys::BatchScope,
     sequence_sink::SequenceSink,
@@ -93,7 +94,7 @@ impl Publisher<'_> {
             return self.store_in_partitions(cx, queue, messages, numbers);
         }
         for message in messages {
-            if !store.is_first_copy(cx.now, message) {
+            if !is_first_copy(store, cx.now, message) {
                 numbers.push(0);
                 continue;
             }
@@ -120,7 +121,7 @@ impl Publisher<'_> {
         for message in messages {
             let partition = self.messages.entities.partition_of(queue, message, fair);
             let Some(store) = self.messages.store_mut(queue) else { return };
-            if !store.is_first_copy(cx.now, message) {
+            if !is_first_copy(store, cx.now, message) {
                 numbers.push(0);
                 continue;
             }

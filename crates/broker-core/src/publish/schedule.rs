@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::{
+    duplicates::is_first_copy,
     fan_out::FanOut,
     partition_keys::BatchScope,
     publisher::Publisher,
@@ -119,7 +120,7 @@ impl Publisher<'_> {
                 continue;
             }
             let Some(store) = self.messages.store_mut(queue) else { return };
-            if store.is_first_copy(cx.now, message) {
+            if is_first_copy(store, cx.now, message) {
                 store.traffic.incoming += 1;
                 let extras = extras_of(message, store.sessions.is_some());
                 store_message(

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     EntityPath, Message, Output, Properties, PublishError, QueueId, Ticket, Timestamp,
     call::Cx,
-    entity::status::Use,
+    entity::{partition_numbers::SequenceNumbers, status::Use},
     output_coalescer::Answer,
     record::{DURABLE, MessageIndex, OWN_TTL, encode_properties},
     settle::dead_letter::with_reason,
@@ -71,10 +71,8 @@ impl Publisher<'_> {
         message: &Message,
         failure: &Failure,
     ) {
-        let sequence = self
-            .messages
-            .entities
-            .take_number(via, PublishChecks::of(self.messages).via_partition(cx.now, via, message));
+        let partition = PublishChecks::of(self.messages).via_partition(cx.now, via, message);
+        let sequence = SequenceNumbers::of(&mut self.messages.entities).take(via, partition);
         let Some(target) =
             self.messages.main_of(via).map(|entity| entity.definition.stores.transfer_dead_letter)
         else {

@@ -16,6 +16,7 @@ use crate::{
     TransactionError, TransactionId, UnsettledPolicy,
     admin::entities::EntityAdmin,
     call::Cx,
+    entity::partition_numbers::SequenceNumbers,
     output_coalescer::Answer,
     publish::{
         checks::PublishChecks, partition_keys::BatchScope, publisher::Publisher, send_size::COPY_BYTES,
@@ -175,7 +176,7 @@ impl TransactionManager<'_> {
         let mut numbers = Vec::with_capacity(messages.len());
         for message in &messages {
             let partition = self.state.messages.entities.partition_of(queue, message, fair);
-            numbers.push(self.state.messages.entities.take_number(queue, partition));
+            numbers.push(SequenceNumbers::of(&mut self.state.messages.entities).take(queue, partition));
         }
         // Recorded before the numbers are told: neither a rollback nor a restart may give one of them out again.
         self.state.messages.entities.rewrite_definition(queue, cx.out);
