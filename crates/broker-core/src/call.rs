@@ -1,7 +1,7 @@
 //! One call of the core: its time, the client that it serves, its budgets, and the way out for records and effects.
 //!
-//! Invariant: the time of a call does not change, and what is gathered during a call is written and told when it ends:
-//! answers and removals by [`Cx::finish`], message ids by the core before that.
+//! Invariant: the time of a call does not change. Replies, removals and message ids that are gathered during a call are
+//! written when it ends: replies and removals by [`Cx::finish`], message ids by the core before that.
 
 use std::{collections::BTreeMap, mem};
 
@@ -117,7 +117,7 @@ impl<'a, O: Output> Cx<'a, O> {
         }
     }
 
-    /// Records that a message is gone.
+    /// Records the removal of a message.
     #[inline]
     pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal) {
         self.coalescer.removed(queue, sequence, removal, self.out);
@@ -145,7 +145,7 @@ impl<'a, O: Output> Cx<'a, O> {
         u32::try_from(written / u64::from(BYTES_LIKE_A_MESSAGE)).unwrap_or(u32::MAX)
     }
 
-    /// The call ends. Gives back the buffers for the next one.
+    /// The call ends. Returns the buffers for the next one.
     pub(crate) fn finish(mut self) -> OutputCoalescer {
         self.flush();
         mem::take(&mut self.coalescer)

@@ -10,7 +10,7 @@ use crate::{
     Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 
-/// One request. A `ticket` asks for an answer; where it is an `Option`, `None` means that nobody waits for one.
+/// One request. A `ticket` asks for an answer; where it is an `Option`, `None` asks for none.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// First command of a client.
@@ -44,8 +44,8 @@ pub enum Command {
         mode: ReceiveMode,
         /// Fate of its locks when it closes.
         unsettled: UnsettledPolicy,
-        /// Which session, where the entity has sessions. Closing such a consumer releases its session, whatever
-        /// `unsettled` says; a lost client's lock runs on.
+        /// Session, where the entity has sessions. Closing such a consumer releases its session without regard to
+        /// `unsettled`; a lost client's lock runs on.
         session: Option<SessionWanted>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
@@ -123,8 +123,8 @@ pub enum Command {
         auto_create: bool,
         ticket: Option<Ticket>,
     },
-    /// Enqueue through another entity ("send via"). What its target does not take because of its status goes to the
-    /// transfer dead letters of the entity between. Answer as for `PublishTo`.
+    /// Enqueue through another entity ("send via"). Messages that the target's status refuses go to the transfer dead
+    /// letters of that entity. Answer as for `PublishTo`.
     PublishVia {
         path: EntityPath,
         via: EntityPath,
@@ -132,8 +132,8 @@ pub enum Command {
         messages: Vec<Message>,
         ticket: Option<Ticket>,
     },
-    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`. A completion without a ticket
-    /// holds up nothing: if a crash comes before its record is durable, the message comes again.
+    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`. A completion without a
+    /// ticket holds up nothing: if a crash comes before its record is durable, the message comes again.
     Settle {
         /// From the delivery.
         queue: QueueId,
@@ -149,7 +149,7 @@ pub enum Command {
     SettleByToken {
         /// The store that the management node belongs to.
         path: EntityPath,
-        /// The session that its receiver says they are of: of a message that is gone nobody else knows.
+        /// Session of the messages, as the receiver says: for a message that was removed no other record of it is left.
         session: Option<Box<str>>,
         tokens: Vec<LockToken>,
         /// Applied to each message.
@@ -342,7 +342,7 @@ pub enum Command {
     WatchKeys,
     /// Show entities and their counts. Answer: `Effect::Described`.
     Describe { query: EntityQuery, ticket: Ticket },
-    /// Delete an entity with all it holds, a topic with its subscriptions; the links are told by
+    /// Delete an entity with its messages, a topic with its subscriptions; the links get
     /// `Effect::EntityDeleted`. Answer as for `CreateEntity`.
     DeleteEntity {
         name: Box<str>,

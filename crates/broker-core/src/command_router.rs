@@ -296,7 +296,7 @@ impl CommandRouter<'_> {
         }
         match asker {
             Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link) => {
-                // The gateway gives a number anew only when its link is gone.
+                // The gateway reuses a number only after its link has closed.
                 Attachments::of(self.state).close_link(cx, cx.client, link);
                 let error = attach_error(path, kind, why);
                 cx.reply(Effect::AttachRefused { link, error });

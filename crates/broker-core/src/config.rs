@@ -27,13 +27,13 @@ pub struct CoreConfig {
     pub max_rules_per_topic: u64,
     /// Most subscriptions of one topic that receivers from the topic itself were given. Default 1,000.
     pub max_subscribers_per_topic: u64,
-    /// Most receivers of one entity's store that have a selector: each of them looks at each message. Default 1,000.
+    /// Most receivers with a selector of one entity's store: each message is matched for each of them. Default 1,000.
     pub max_selectors_per_entity: u64,
     /// Most copies that the messages of one send to a topic may have, one for each of its rules. Default 1,000,000.
     pub max_copies_per_send: u64,
-    /// Most bytes that one send, or one transaction by what it sends, may bring: its messages, and the copies that topics
-    /// make of them. All of it is one journal batch, so this is far below 4 GiB. A single message fits in any case, where
-    /// no topic makes copies of it. Default 128 MiB.
+    /// Most bytes that one send, or one transaction by what it sends, may bring: its messages, and the copies that
+    /// topics make of them. All of it is one journal batch, so this is far below 4 GiB. A single message fits in any
+    /// case, where no topic makes copies of it. Default 128 MiB.
     pub max_send_bytes: u64,
     /// Most bytes of messages that one settlement by tokens may write anew; a single message fits in any case. Default
     /// 256 MiB.

@@ -24,8 +24,8 @@ use crate::{
 
 /// The entities, messages, clients and transactions of one namespace.
 ///
-/// A *namespace* is what a client connects to, and its `Core` knows nothing outside of it. A *shard* is one executor with
-/// one journal. It may hold several namespaces, each with a `Core` of its own.
+/// A *namespace* is what a client connects to, and its `Core` knows nothing outside of it. A *shard* is one executor
+/// with one journal. It may hold several namespaces, each with a `Core` of its own.
 ///
 /// Inputs, in the order in which the node gives them:
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
@@ -34,7 +34,7 @@ use crate::{
 ///   journal cleans up, but not while [`Core::has_unreleased_records`].
 ///
 /// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
-/// (`Output::read`) before its next call. `now` never goes back: whoever owns the clock sees to it.
+/// (`Output::read`) before its next call. `now` never goes back: the owner of the clock ensures it.
 #[derive(Debug)]
 pub struct Core {
     state: Namespace,
@@ -51,8 +51,9 @@ impl Core {
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
     /// for more than one command.
     ///
-    /// One message may become a copy for each of ten thousand subscriptions. So when `out` is full ([`Output::is_full`])
-    /// the rest of the batch is given back, to be handled in a later call. Each call handles at least one command.
+    /// One message may become a copy for each of ten thousand subscriptions. So when `out` is full
+    /// ([`Output::is_full`]) the rest of the batch is given back, to be handled in a later call. Each call handles at
+    /// least one command.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) -> Option<Batch> {
         let client = batch.client;
         let mut cx = self.begin_call(now, client, out);
@@ -136,8 +137,8 @@ impl Core {
         self.deadline().is_some_and(|at| at <= now)
     }
 
-    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
-    /// when the records of earlier calls can be read.
+    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more
+    /// to do. Call it when the records of earlier calls can be read.
     pub fn deliver(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
@@ -153,7 +154,7 @@ impl Core {
     }
 
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
-    /// `length` is what [`Output::record`] said of it.
+    /// `length` is the length that [`Output::record`] returned for it.
     pub fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
         Recovery::of(&mut self.state.messages).replay(at, index, length)
     }
@@ -202,8 +203,8 @@ impl Core {
         stores.chain(self.state.messages.rules.records())
     }
 
-    /// Whether deleted entities still hold records that are not given back. The journal may clean no segment meanwhile:
-    /// nobody would move them, and it would find them alive.
+    /// Whether records of deleted entities are not released yet. Until then the journal must not compact a segment: it
+    /// counts these records as live, and the core no longer moves them.
     pub fn has_unreleased_records(&self) -> bool {
         !self.state.deletions.is_empty()
     }
@@ -245,7 +246,7 @@ impl Core {
         Cx::new(now, client, &self.state.messages.config, std::mem::take(&mut self.coalescer), out)
     }
 
-    /// A call ends: what was gathered is recorded and told.
+    /// A call ends: ids of histories and coalesced replies are recorded and sent.
     #[inline]
     fn finish_call(&mut self, mut cx: Cx<'_, impl Output>) {
         self.state.messages.record_histories(&mut cx);

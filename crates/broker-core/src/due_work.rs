@@ -1,6 +1,6 @@
-//! Time passes: locks end, messages expire, schedules come due.
+//! Work that is due: locks end, messages expire, scheduled messages are activated.
 //!
-//! Invariant: nothing is polled; one table says when to look next, and each look at a store is bounded.
+//! Invariant: nothing is polled: one table has the next deadline of each store, and the work for one store is bounded.
 
 use std::hint::black_box;
 
@@ -77,10 +77,10 @@ impl DueWork<'_> {
         due
     }
 
-    /// Looks at the slots of what is due, all at once, and has the records fetched that will be read. Messages come due
-    /// in another order than they came in, so among a million each has memory of its own that is far away: the processor
-    /// waits for several of them side by side hardly longer than for one. How many it takes side by side is limited by
-    /// the steps in between, so first it is found out where they lie, and then they are looked at in a loop without any.
+    /// Prefetches the slots of due messages, and the records that will be read. Messages come due in another order than
+    /// they arrived, so among a million almost every slot is a cache miss. The processor waits for several misses at
+    /// once hardly longer than for one, but only if few instructions lie between the loads: so the addresses are
+    /// computed first, and a loop without other work loads them.
     fn prefetch(&self, queue: QueueId, kind: DueKind, due: &[Run], out: &mut impl Output) {
         let Some(store) = self.state.store(queue).filter(|_| due.len() > 1) else {
             return;

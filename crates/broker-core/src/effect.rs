@@ -116,10 +116,10 @@ pub enum Effect {
     EntityDone { ticket: Ticket },
     /// Answer to `Describe`.
     Described { ticket: Ticket, entities: Vec<EntityReport> },
-    /// The authorization rules of an entity are these now. For who asked by `WatchKeys`.
+    /// The authorization rules of an entity have changed to these. Sent to the client of `WatchKeys`.
     KeysChanged {
         entity: Box<str>,
-        /// All of them; empty for one that has none, or is gone.
+        /// All of them; empty for an entity that has none, or was deleted.
         rules: Vec<AuthorizationRule>,
     },
     /// A request with a ticket failed for its entity.
@@ -134,7 +134,7 @@ pub enum Effect {
     EntityForwards { link: LinkId },
     /// Another link of the same subscriber has taken this one's place; it does not exist any more.
     LinkStolen { link: LinkId },
-    /// The entity of this link is gone; the link does not exist any more.
+    /// The entity of this link was deleted, and the link with it.
     EntityDeleted { link: LinkId },
 }
 

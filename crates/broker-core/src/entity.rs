@@ -1,7 +1,7 @@
 //! Entities: queues, topics and subscriptions, with their names, properties, rules and keys.
 //!
-//! Invariant: each name leads to one entity, and each entity has three message stores: its own, its dead letters and its
-//! transfer dead letters.
+//! Invariant: each name leads to one entity, and each entity has three message stores: its own, its dead letters and
+//! its transfer dead letters.
 
 pub(crate) mod agenda;
 pub(crate) mod authorization;

@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 
 use crate::store::partition::PartitionId;
 
-/// Milliseconds since 1970-01-01 UTC. What goes to wire and disk is this, never a monotonic instant.
+/// Milliseconds since 1970-01-01 UTC. Wire and disk get these, never a monotonic instant.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Timestamp(u64);
 

@@ -27,7 +27,7 @@ pub(crate) struct Namespace {
     pub(crate) deletions: DeletionQueue,
     /// Requests that wait for the next `deliver`.
     pub(crate) pending_reads: VecDeque<PendingRead>,
-    /// Deliveries of messages that are gone with them; empty between calls.
+    /// Deliveries that remove their messages; empty between calls.
     pub(crate) held: Vec<(ClientId, Delivery)>,
     pub(crate) next_lock: u32,
 }

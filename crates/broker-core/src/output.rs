@@ -24,17 +24,17 @@ pub trait Output {
     /// `read` and `release` are to be asked. Replay needs the index alone. All records of one call of the core end
     /// up in one atomic journal batch.
     fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32);
-    /// The same for a record that no effect waits for, however much later: that a message is gone which its receiver has
-    /// settled without asking for an answer. It becomes durable soon, and before every record that is appended after
-    /// it; if a crash comes first, it was never there. To let effects wait for it all the same is right as well.
+    /// The same for a record that no effect waits for: the removal of a message whose receiver asked for no answer. It
+    /// becomes durable soon, and before every record that is appended after it; if a crash comes first, it is lost and
+    /// the message is delivered again. An implementation may let effects wait for it all the same.
     fn record_unawaited(&mut self, index: &[u8]) -> (Position, u32) {
         self.record(index, &[])
     }
     /// The record at `at` is dead: the journal need not carry it when it cleans up. It may be forgotten only after
     /// everything appended before this call is durable.
     fn release(&mut self, at: Position, length: u32);
-    /// Tells a client something; released when every record that [`Output::record`] appended before is durable. Those of
-    /// [`Output::record_unawaited`] may not be.
+    /// Tells a client something; released when every record that [`Output::record`] appended before is durable. Those
+    /// of [`Output::record_unawaited`] may not be.
     fn effect(&mut self, client: ClientId, effect: Effect);
     /// Reads a record back, from memory if it is recent, else from disk.
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError>;

@@ -1,6 +1,6 @@
-//! Gathers what can be said in one go: runs of answers and runs of removals.
+//! Output coalescing: consecutive answers become one effect, consecutive removals one record.
 //!
-//! Invariant: removals are recorded before the answers that depend on them are given; nothing stays here after a
+//! Invariant: removals are recorded before the answers that depend on them are sent; nothing stays here after a
 //! public call of the core has ended. One awaited removal makes the whole record awaited.
 
 use std::mem;
@@ -28,7 +28,7 @@ struct Answers {
 /// Whether effects wait for the record of a removal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Removal {
-    /// Somebody is told of it, or of what must not be true without it.
+    /// An effect tells of it, or must not be sent without it.
     Awaited,
     /// Its receiver asked for no answer: if a crash comes before the record is durable, the message comes again.
     Unawaited,
@@ -57,7 +57,7 @@ impl OutputCoalescer {
         self.answers = Some(Answers { client, answer, first: ticket, last: ticket });
     }
 
-    /// Records that a message is gone.
+    /// Records the removal of a message.
     pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal, out: &mut impl Output) {
         if self.removed_from != Some(queue) || self.removed.len() == REMOVED_RUNS_MAX {
             self.flush_removed(out);
@@ -87,7 +87,8 @@ impl OutputCoalescer {
             } else {
                 out.record_unawaited(&self.record)
             };
-            // Messages lie before their removal, and the journal forgets the oldest first: nobody needs to carry it.
+            // Messages lie before their removal, and the journal drops the oldest segment first: compaction need not
+            // keep this record.
             out.release(position, length);
             self.removed.clear();
         }

@@ -1,7 +1,7 @@
-//! A look ahead at what the next steps will look at, where that is much.
+//! Prefetch of the memory that the next steps will read, where many sessions make cache misses likely.
 //!
-//! Each step of its own waits for memory three or four times, one after the other. Several steps looked at together wait
-//! side by side, hardly longer than one.
+//! A step alone waits for three or four cache misses, one after the other. The misses of several steps overlap and take
+//! hardly longer than those of one.
 //!
 //! Invariant: changes nothing, and no answer depends on it.
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Steps that are looked at together.
+/// Steps that are prefetched together.
 pub(crate) const AHEAD: usize = 16;
 /// With fewer sessions than this everything is near already.
 const FAR_SESSIONS: usize = 512;

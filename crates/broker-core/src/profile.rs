@@ -1,7 +1,7 @@
 //! Limits of entities in each Service Bus tier (`docs/features/configuration.md`, "Tiers").
 //!
-//! Invariant: under a profile no entity is made or changed that goes beyond it. Those of an earlier start stay as they
-//! are.
+//! Invariant: no entity is created or changed beyond the limits of the profile. Entities of an earlier start stay as
+//! they are.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ impl Profile {
         self.subscriptions_per_topic.unwrap_or(u64::MAX)
     }
 
-    /// Refuses what goes beyond, and gives its defaults to what is left out.
+    /// Refuses properties beyond the limits, and sets the defaults of the tier.
     pub(crate) fn check(self, kind: EntityKind, settings: &mut EntitySettings) -> Result<(), EntityError> {
         if self.features == Features::Basic {
             self.check_basic(kind, settings)?;
@@ -129,13 +129,13 @@ impl Profile {
             return out_of_range("MaxDeliveryCount", settings.max_delivery_count.to_string(), allowed);
         }
         if let Some(most) = self.size {
-            // Not refused: administration clients ask for 1 GiB where their user said nothing.
+            // Not refused: administration clients ask for 1 GiB by default.
             settings.max_size_bytes = Some(settings.max_size_bytes.map_or(most, |own| own.min(most)));
         }
         Ok(())
     }
 
-    /// A message size is told as that of all entities, so that one alone may be given.
+    /// Refuses sizes beyond the tier. Its message size is that of all entities, so a client may name only that one.
     fn check_sizes(self, settings: &EntitySettings) -> Result<(), EntityError> {
         if settings.max_message_bytes.is_some_and(|own| own != MESSAGE_BYTES) {
             let what = "MaxMessageSizeInKilobytes";

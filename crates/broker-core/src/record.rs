@@ -66,13 +66,13 @@ pub(crate) mod kind {
 pub(crate) enum Fact {
     /// An entity exists with these properties.
     Definition(Box<Definition>),
-    /// An entity and its stores are gone.
+    /// An entity and its stores were deleted.
     Deleted(Stores),
     /// A message, or a copy of a topic's message, lies here.
     Message(MessageIndex),
     /// A subscription has this rule, or has it no more.
     Rule(Box<RuleRecord>),
-    /// Messages are gone: runs of numbers.
+    /// Messages were removed: runs of numbers.
     Removed { queue: QueueId, runs: Vec<(u64, u32)> },
     /// A session has another state, or none any more.
     SessionState(SessionStateIndex),

@@ -44,7 +44,7 @@ impl<'a> Recovery<'a> {
 
 impl Recovery<'_> {
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
-    /// `length` is what [`Output::record`] said of it.
+    /// `length` is the length that [`Output::record`] returned for it.
     pub(crate) fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
         match Fact::decode(index).map_err(|error| ReplayError { at, error })? {
             Fact::Message(index) => {

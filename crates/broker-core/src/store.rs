@@ -73,7 +73,7 @@ pub(crate) struct Entity {
     pub(crate) used_at: Timestamp,
 }
 
-/// Consumers that are gone, and whether their locks end as failed.
+/// Closed consumers, and whether their locks end as failed.
 pub(crate) type Holders = BTreeMap<ConsumerNumber, bool>;
 
 /// The messages of a queue, or its dead letters.
@@ -104,7 +104,7 @@ pub(crate) struct Store {
     /// Of an entity that detects duplicates.
     pub(crate) history: Option<Box<History>>,
     pub(crate) links: StoreLinks,
-    /// When somebody last sent, received or looked, or a receiver came or went; zero when nobody did since the start.
+    /// Time of the last send, receive, peek, attach or detach of a receiver; zero for none since the start.
     pub(crate) touched_at: Timestamp,
     /// It is in the core's list of stores to pump.
     pub(crate) queued: bool,
@@ -141,9 +141,9 @@ impl Store {
         }
     }
 
-    /// Puts a message in. Its number may lie anywhere. Inlined, so that the slot is written where it stays: one that was
-    /// written in small pieces and is copied in large ones makes the processor wait until all it has written before, the
-    /// record among it, is out.
+    /// Puts a message in. Its number may lie anywhere. Inlined, so that the slot is written where it stays: one that
+    /// was written in small pieces and is copied in large ones makes the processor wait until all it has written
+    /// before, the record among it, is out.
     #[expect(clippy::inline_always, reason = "measured: 4 % of a broker's time were that wait")]
     #[inline(always)]
     pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) {
@@ -198,12 +198,12 @@ impl Store {
         firsts.filter_map(at).min()
     }
 
-    /// The next message for somebody who looks at each one once.
+    /// The next message for a consumer that visits each one once.
     pub(crate) fn next_to_show(&self, visible: &SequenceCursor) -> Option<u64> {
         visible.next(self.has_partitions, |from, end| self.slots.next_before(from, end))
     }
 
-    /// The entity has partitions: its numbers say which. To be said before the first message comes.
+    /// The entity has partitions, and its numbers name them. Call it before the first message is stored.
     pub(crate) fn set_partitions(&mut self) {
         self.has_partitions = true;
         // The messages of sessions have an order of their own.
@@ -231,7 +231,7 @@ impl Store {
         sessions.get(sessions.find(id)?)?.next(from)
     }
 
-    /// Sets or clears the state of a session; gives back the one that it had.
+    /// Sets or clears the state of a session; returns the one that it had.
     pub(crate) fn set_session_state(
         &mut self,
         number: SessionNumber,
@@ -325,7 +325,7 @@ impl Store {
         self.body_refs.insert(sequence, body);
     }
 
-    /// One copy more, or one less, refers to a body; gives back one that no copy refers to any more.
+    /// Counts one reference more, or one less, of a body; removes and returns one that no copy refers to any more.
     pub(crate) fn count_reference(&mut self, sequence: u64, more: bool) -> Option<Slot> {
         let slot = self.slots.get_mut(sequence)?;
         let references = slot.references();
@@ -339,7 +339,7 @@ impl Store {
         self.order.remove(sequence);
     }
 
-    /// Whether a consumer with a selection has looked at all messages that there are.
+    /// Whether a consumer with a selector has passed all messages of the store.
     pub(crate) fn was_looked_through(&self, selection: &Selection) -> bool {
         let selectors = self.links.selectors.as_ref();
         let has_caught_up = selectors.is_none_or(|selectors| selection.has_caught_up(selectors));

@@ -1,7 +1,7 @@
 //! Deletion of messages in bulk (`docs/features/service-bus.md`, "Management operations").
 //!
-//! Invariant: what is locked, deferred or scheduled stays, and what belongs to a session that another client holds;
-//! the others go in the retrieval order. No message that stays is looked at for it, beside the one at which a deletion ends.
+//! Invariant: locked, deferred and scheduled messages stay, and so do those of a session that another client holds; the
+//! others are deleted in the retrieval order. A deletion visits no message that stays, except the one at which it ends.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ impl BulkDeletion<'_> {
         Ok(deleted)
     }
 
-    /// The same where messages belong to sessions: those that nobody else holds.
+    /// The same where messages belong to sessions: those of free sessions, and of the client's own.
     fn delete_in_sessions(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -141,7 +141,7 @@ impl BulkDeletion<'_> {
     }
 }
 
-/// The oldest message of the sessions that nobody holds.
+/// The oldest message of the free sessions.
 fn next_free(store: &Store) -> Option<(u64, SessionNumber)> {
     store.sessions.as_ref()?.next_available().map(|(number, sequence)| (sequence, number))
 }

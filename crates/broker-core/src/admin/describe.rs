@@ -36,7 +36,8 @@ impl AdminSnapshot<'_> {
         }
     }
 
-    /// Whether an entity is there, or, where that is asked for, one below its name, or one that would be made on demand.
+    /// Whether an entity is there, or, where that is asked for, one below its name, or one that would be made on
+    /// demand.
     pub(crate) fn find_entity(
         self,
         path: &EntityPath,

@@ -10,7 +10,7 @@ use crate::{
     Output, PublishError, PublishTarget, SubQueue, Ticket, call::Cx, entity::name,
 };
 
-/// A temporary node goes after this time without use: the shortest that there is.
+/// A temporary node is deleted after this time without use: the shortest that Service Bus permits.
 const TEMPORARY: Duration = Duration::from_secs(5 * 60);
 
 /// Recipient of the answer to a command that names a node.

@@ -1,6 +1,7 @@
-//! Entities are deleted: on request, with their last receiver, or because nobody uses them.
+//! Deletion of entities: on request, with their last receiver, or when they are idle.
 //!
-//! Invariant: a subscription exists only while its topic does. What a deleted entity held is given back in bounded steps.
+//! Invariant: a subscription exists only while its topic does. The records of a deleted entity are released in bounded
+//! steps.
 
 use crate::{
     AttachError, Effect, EntityError, EntityKind, EntityVersion, Output, QueueId, Timestamp,
@@ -87,7 +88,7 @@ impl EntityRemoval<'_> {
         }
     }
 
-    /// Tells the links of a store that is gone; what it held is given back bit by bit.
+    /// Detaches the links of a deleted store, and queues its records for release in bounded steps.
     fn dismantle(&mut self, cx: &mut Cx<'_, impl Output>, mut store: Box<Store>) {
         self.state.messages.entities.agenda.disarm(&mut store);
         if let Some(history) = &store.history {
@@ -158,7 +159,7 @@ impl EntityRemoval<'_> {
         used.max().unwrap_or(now)
     }
 
-    /// A pending schedule counts as use, and so does somebody who waits for messages or works on one.
+    /// A scheduled message counts as use, and so do a receiver with credit and a lock.
     fn is_in_use(&self, queue: QueueId) -> bool {
         let has_schedule = self.state.store(queue).is_some_and(|store| store.counts.scheduled > 0);
         let parts = self.state.messages.entities.parts(queue);
@@ -206,7 +207,7 @@ impl EntityRemoval<'_> {
         true
     }
 
-    /// Deletes a temporary subscription, unless somebody receives from it.
+    /// Deletes a temporary subscription, unless it has receivers.
     pub(crate) fn leave_temporary(&mut self, cx: &mut Cx<'_, impl Output>, subscription: QueueId) {
         let is_free = self.state.store(subscription).is_some_and(|store| store.links.consumers == 0);
         let name = self.state.main_of(subscription).filter(|_| is_free).map(|it| it.definition.name.clone());
@@ -216,7 +217,7 @@ impl EntityRemoval<'_> {
         }
     }
 
-    /// Deletes a subscriber's subscription, unless somebody else receives from it.
+    /// Deletes a subscriber's subscription, unless it has other receivers.
     pub(crate) fn unsubscribe(&mut self, cx: &mut Cx<'_, impl Output>, subscription: &str) {
         let is_own =
             name::split_subscription(subscription).is_some_and(|(_, own)| own.starts_with(name::OWN_PREFIX));
@@ -229,7 +230,7 @@ impl EntityRemoval<'_> {
     }
 }
 
-/// Somebody holds a session of the store, whether or not messages of it are out.
+/// Whether a session of the store is locked, with or without locked messages.
 fn holds_session(store: &Store) -> bool {
     store.sessions.as_ref().is_some_and(|sessions| sessions.next_end().is_some())
 }

@@ -53,7 +53,7 @@ pub struct EntityView<'a> {
     pub created_at: Timestamp,
     /// When its properties were last set.
     pub updated_at: Timestamp,
-    /// When somebody last sent, received or looked; zero for never, as far as is known.
+    /// Time of the last send, receive or peek; zero for never, as far as is known.
     pub accessed_at: Timestamp,
 }
 

@@ -56,7 +56,7 @@ impl EntityUpdates<'_> {
         authorization::date(&mut settings.authorization, before, cx.now);
         let has_other_keys = settings.authorization != *before;
         let accessed_at = self.state.messages.entities.accessed_at(&entity.definition);
-        // Two updates never have the same time: it is what tells the states of an entity apart.
+        // Two updates never have the same time, because clients recognise a version of an entity by it.
         let updated_at = cx.now.max(entity.definition.updated_at.after(Duration::from_millis(1)));
         let definition = Definition { settings, updated_at, accessed_at, ..entity.definition.clone() };
         cx.out.release(entity.position, entity.length);
@@ -72,8 +72,8 @@ impl EntityUpdates<'_> {
         Ok(())
     }
 
-    /// The properties of an entity have changed. Whoever receives from a store that forwards now is told so, and what
-    /// waits there is sent on.
+    /// The properties of an entity have changed. Receivers of a store that forwards from now on are detached, and its
+    /// messages are forwarded.
     fn start_forwarding(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         let Some(entity) = self.state.main_of(queue) else { return };
         for id in entity.definition.stores.all() {
@@ -93,7 +93,7 @@ impl EntityUpdates<'_> {
         }
     }
 
-    /// Closes the links that the status of an entity forbids, and tells them.
+    /// Detaches the links that the status of an entity forbids.
     fn close_forbidden(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         let Some(entity) = self.state.main_of(queue) else { return };
         let (stores, status) = (entity.definition.stores, entity.definition.settings.status);

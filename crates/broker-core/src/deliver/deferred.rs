@@ -1,7 +1,7 @@
 //! Deferred messages are received by their sequence numbers (`docs/features/deferral.md`).
 //!
 //! Invariant: of one request all messages are taken or none is. A message taken under a lock stays deferred until it
-//! is settled, whatever its time to live says.
+//! is settled, even after its time to live.
 
 use std::collections::BTreeSet;
 

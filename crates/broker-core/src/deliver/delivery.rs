@@ -1,6 +1,6 @@
 //! Messages on their way out, and the locks on them.
 //!
-//! Invariant: a message goes out with the bytes that arrived; what the broker knows of it stands beside them.
+//! Invariant: a message is delivered with the bytes that arrived; the broker's properties are kept beside them.
 
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
-//! Messages go out: to consumers with credit whose client has byte budget, one after the other.
+//! Delivery of messages to consumers with credit whose client has byte budget, in turn.
 //!
 //! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
-//! that is received and deleted is recorded as gone before it is handed out.
+//! of a receive-and-delete consumer is recorded as removed before it is delivered.
 
 use super::budget::{DeliveryBudget, ROUND_MESSAGES_MAX};
 use crate::{
@@ -96,7 +96,7 @@ pub(crate) struct DeliveryContext<'a> {
     pub(crate) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
     tokens: &'a Tokens,
     next_lock: &'a mut u32,
-    /// Deliveries of messages that are gone with them: they wait for the record of their removal.
+    /// Deliveries that remove their messages: they wait for the record of the removal.
     held: &'a mut Vec<(ClientId, Delivery)>,
     pub(crate) describe: Describe,
 }

@@ -1,7 +1,7 @@
 //! Peek: messages are read without a lock (`docs/features/service-bus.md`, "Management operations").
 //!
-//! Invariant: showing a message changes nothing about it. One pump passes over a bounded number of messages that are not
-//! shown, and goes on there at the next.
+//! Invariant: a peek changes nothing. One call of `deliver` passes over a bounded number of messages that are not
+//! shown, and the next one continues there.
 
 use std::time::Duration;
 
@@ -54,13 +54,13 @@ impl ReadRequests<'_> {
             };
             match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
                 Some(effect) => cx.reply(effect),
-                // It goes on at the next pump; meanwhile others have their turn.
+                // It continues at the next `deliver`, so that it does not delay other clients.
                 None => return self.state.pending_reads.push_front(PendingRead { client, ticket, request }),
             }
         }
     }
 
-    /// `None`: nothing was found yet, and there is more to look at.
+    /// `None`: no message was found yet, and there are more to visit.
     pub(crate) fn peek(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

@@ -11,7 +11,7 @@ use broker_filter::Filter;
 pub enum ReceiveMode {
     /// Each delivery is locked until settled or the lock expires.
     PeekLock,
-    /// A message is gone when it is handed out.
+    /// A message is removed when it is delivered.
     ReceiveAndDelete,
     /// Distribution mode `copy`: every message once, in order, without lock or effect.
     Browse,
@@ -31,9 +31,9 @@ pub enum UnsettledPolicy {
 /// Session that a consumer of an entity with sessions wants (`docs/features/sessions.md`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SessionWanted {
-    /// The one with this id; at most 128 characters. Refused if somebody has it.
+    /// The one with this id; at most 128 characters. Refused if it is locked.
     Named(Box<str>),
-    /// The one that nobody has and whose oldest deliverable message has the lowest number.
+    /// The free one whose oldest deliverable message has the lowest number.
     Next {
         /// Longest wait until there is one.
         patience: Duration,
@@ -54,7 +54,7 @@ pub struct Subscriber {
     pub mode: ReceiveMode,
     /// Whether others may receive from the same subscription.
     pub shared: bool,
-    /// The subscription is given up with its last link, which is for the gateway to say; what a crash leaves goes after
-    /// five minutes.
+    /// The gateway unsubscribes when the last link closes; a subscription that a crash leaves is deleted after five
+    /// minutes.
     pub temporary: bool,
 }

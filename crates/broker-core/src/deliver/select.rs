@@ -1,8 +1,8 @@
-//! Messages go out to consumers that look for them: those with a selector (Jakarta Messaging 3.8.1), and those that
-//! browse.
+//! Delivery to consumers that search the store: those with a selector (Jakarta Messaging 3.8.1), and those that browse.
 //!
-//! Invariant: a browsing consumer changes nothing. One with a selector is given what matches, in the order of numbers; what it passes over stays where it is, and
-//! is looked at once for each time that it came. One turn looks at a bounded number of messages.
+//! Invariant: a browsing consumer changes nothing. One with a selector gets the messages that match, in the order of
+//! numbers; the others stay, and each is matched once for each time that it became ready. One turn visits a bounded
+//! number of messages.
 
 use broker_filter::PropertySet;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Most messages that the selecting consumers of one store look at before those come that take anything.
+/// Most messages that are matched for the consumers with a selector before the others of the store have their turn.
 const EVALUATIONS_MAX: u32 = 64;
 
 /// Result of the match of one message.
@@ -27,12 +27,12 @@ enum Evaluated {
     Match(u64, Box<Stored>),
     /// It is not, or cannot be had.
     Other,
-    /// There is none that was not looked at.
+    /// All messages were visited.
     Nothing,
 }
 
 impl DeliveryContext<'_> {
-    /// Gives messages to the consumers with a selector, in turn. Says whether each has looked at all that it could.
+    /// Delivers to the consumers with a selector, in turn. Returns whether all messages were matched for each of them.
     pub(crate) fn select(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -81,7 +81,7 @@ impl DeliveryContext<'_> {
         is_done
     }
 
-    /// Takes in what came back since a consumer last looked.
+    /// Adds the messages that returned since a consumer's last turn.
     fn catch_up(&mut self, number: ConsumerNumber, store: &Store) {
         let consumer = self.consumers.get_mut(&number);
         let selection = consumer.and_then(|consumer| consumer.selection.as_mut());

@@ -1,4 +1,4 @@
-//! Which stores are to be looked at: at which time, for their consumers, or for the entity that they forward to.
+//! Stores with work: at a deadline, for their consumers, or for the entity that they forward to.
 //!
 //! Invariant: a store that has a deadline stands under it or under an earlier one, and in one queue at most.
 
@@ -33,7 +33,7 @@ impl Agenda {
         self.timers.first().copied()
     }
 
-    /// Takes the earliest deadline away: its store is gone.
+    /// Removes the earliest deadline: its store was deleted.
     pub(crate) fn drop_first_timer(&mut self) {
         self.timers.pop_first();
     }

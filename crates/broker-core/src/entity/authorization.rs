@@ -37,7 +37,7 @@ impl KeyText {
         Self(text.into())
     }
 
-    /// The text, for whoever may manage the entity.
+    /// The text, for clients with the right *Manage*.
     pub fn reveal(&self) -> &str {
         &self.0
     }

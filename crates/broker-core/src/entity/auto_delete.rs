@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{QueueId, Timestamp};
 
-/// When to look at which entity.
+/// Times at which idle entities are checked.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     times: BTreeSet<(Timestamp, QueueId)>,
@@ -15,14 +15,14 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// Looks at the entity then, instead of whenever it was to be looked at.
+    /// Sets the time of the entity's next check.
     pub(crate) fn look_at(&mut self, queue: QueueId, at: Timestamp) {
         self.forget(queue);
         self.times.insert((at, queue));
         self.of.insert(queue, at);
     }
 
-    /// The entity is gone, or stays for ever.
+    /// The entity was deleted, or is never deleted when idle.
     pub(crate) fn forget(&mut self, queue: QueueId) {
         if let Some(at) = self.of.remove(&queue) {
             self.times.remove(&(at, queue));

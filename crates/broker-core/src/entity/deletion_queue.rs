@@ -1,7 +1,8 @@
 //! Garbage collection of deleted entities: their records are released to the journal in bounded steps.
 //!
-//! Invariant: nothing of it shows any more, and a restart finds nothing of it. One call gives back a bounded number of
-//! records; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some wait.
+//! Invariant: no request sees a deleted entity, and a restart finds none. One call releases a bounded number of
+//! records; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some
+//! wait.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Entities by kind and in order of name, each found by its place among them.
 //!
-//! Invariant: every entity that has a name is in the list of its kind, a subscription in that of its topic; what a place
-//! costs to find grows with the number of pieces, not of entities.
+//! Invariant: every entity that has a name is in the list of its kind, a subscription in that of its topic; what a
+//! place costs to find grows with the number of pieces, not of entities.
 
 use super::name;
 use crate::{EntityKind, PageStart, QueueId, id_map::IdMap, record::Definition};

@@ -33,7 +33,7 @@ impl EntityTable {
         }
     }
 
-    /// Somebody sent, received or looked: that is an access, and counts as use.
+    /// A send, receive or peek: that is an access, and counts as use.
     pub(crate) fn touch(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         if let Some(store) = self.stores.get_mut(&queue) {
             store.touched_at = cx.now;
@@ -111,7 +111,7 @@ impl EntityTable {
         self.removed(cx, queue, sequence, removed, removal);
     }
 
-    /// A message is gone for good.
+    /// Removes a message that was not completed.
     pub(crate) fn discard(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, sequence: u64) {
         let removed = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence));
         self.removed(cx, queue, sequence, removed, Removal::Awaited);

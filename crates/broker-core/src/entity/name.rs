@@ -8,9 +8,10 @@ pub(crate) const OWN_PREFIX: &str = "amqp-";
 /// Most characters in the name of a queue or topic.
 const NAME_CHARS_MAX: usize = 260;
 
-/// Whether an entity can have this name: letters, digits, `.`, `-`, `_`, `~` in segments parted by `/`; a letter or digit
-/// in front, no dot behind; no empty segment; at most 260 characters. The service's documents want a letter or digit
-/// behind too, and know no `~`, but it takes both: frameworks name topics so (`MassTransit/Fault--Orders/Taken--`).
+/// Whether an entity can have this name: letters, digits, `.`, `-`, `_`, `~` in segments parted by `/`; a letter or
+/// digit in front, no dot behind; no empty segment; at most 260 characters. The service's documents want a letter or
+/// digit behind too, and know no `~`, but it takes both: frameworks name topics so
+/// (`MassTransit/Fault--Orders/Taken--`).
 pub(crate) fn is_valid(name: &str) -> bool {
     let ends = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && !name.ends_with(['.', '/']);
     let middle = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '/');

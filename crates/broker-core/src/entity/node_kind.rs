@@ -8,16 +8,16 @@ use crate::EntityKind;
 
 /// Kind of node that a client asked for.
 ///
-/// [`Command::OfKind`](crate::Command::OfKind) opens a link or publishes by name, and has one of these. Where there is an
-/// entity of another kind, its answer is `Effect::AttachRefused` or `Effect::PublishRefused` with `WrongKind`. What it creates
-/// is of this kind. A subscription and the sub-queues of any entity are taken for what they are, whatever was asked for.
+/// [`Command::OfKind`](crate::Command::OfKind) opens a link or publishes by name, and has one of these. Where there is
+/// an entity of another kind, its answer is `Effect::AttachRefused` or `Effect::PublishRefused` with `WrongKind`. What
+/// it creates is of this kind. A subscription and the sub-queues of any entity fit every kind that is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NodeKind {
     Queue,
     Topic,
-    /// A queue that goes when nobody has used it for five minutes.
+    /// A queue that is deleted after five minutes without use.
     TemporaryQueue,
-    /// A topic that goes likewise.
+    /// A topic that is deleted likewise.
     TemporaryTopic,
 }
 

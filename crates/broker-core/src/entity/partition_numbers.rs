@@ -104,7 +104,8 @@ impl EntityTable {
         definition.partitions.as_ref().map(|counters| counters.fairest())
     }
 
-    /// Partition of a message that arrives with others at a partitioned entity; `fair` is that of messages without a key.
+    /// Partition of a message that arrives with others at a partitioned entity; `fair` is that of messages without a
+    /// key.
     pub(crate) fn partition_of(
         &self,
         queue: QueueId,

@@ -1,6 +1,6 @@
-//! Which entities somebody wants to see.
+//! Queries of entities.
 //!
-//! Invariant: whatever is asked for, the answer has a bound.
+//! Invariant: the answer to every query has a bound.
 
 use crate::EntityKind;
 
@@ -39,7 +39,7 @@ pub enum EntityQuery {
 pub enum PageStart {
     /// So many are left out in front.
     Skip(u64),
-    /// With the first behind this name, of whatever is there by then: what is created or deleted meanwhile moves none of
-    /// the others.
+    /// With the first entity behind this name: entities that are created or deleted between two pages shift none of the
+    /// others.
     Behind(Box<str>),
 }

@@ -119,7 +119,7 @@ impl Rules {
         Some(RuleKey { subscription, number: last.checked_add(1)? })
     }
 
-    /// The rule of that name. However many the subscription has, it looks at one.
+    /// The rule of that name, found without a search through the others.
     pub(crate) fn find(&self, subscription: QueueId, name: &str) -> Option<RuleKey> {
         let number = *self.names.get(&(subscription, name.to_ascii_lowercase().into()))?;
         Some(RuleKey { subscription, number })
@@ -217,8 +217,8 @@ impl Rules {
         self.keep(key, kept);
     }
 
-    /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go; says
-    /// where their records lie.
+    /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go;
+    /// says where their records lie.
     pub(crate) fn settle(&mut self, topic_of: impl Fn(QueueId) -> Option<QueueId>) -> Vec<(Position, u32)> {
         let mut lost = Vec::new();
         for (key, filter) in std::mem::take(&mut self.loose) {

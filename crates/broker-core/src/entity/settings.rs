@@ -32,12 +32,12 @@ pub enum EntityStatus {
     ReceiveDisabled = 3,
 }
 
-/// Lifetime of the locks of receivers whose unsettled messages return when their link ends, as with plain AMQP. (Locks of
-/// Service Bus clients outlive their links, so they always end by time, and so does the lock of a session.)
+/// Lifetime of the locks of receivers whose unsettled messages return when their link ends, as with plain AMQP. (Locks
+/// of Service Bus clients outlive their links, so they always end by time, and so does the lock of a session.)
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum LockLifetime {
-    /// Until it settles them, or its link ends, as AMQP has it. A client that prefetches more messages than it can process
-    /// within a lock's time would otherwise get them again and again.
+    /// Until it settles them, or its link ends, as AMQP has it. A client that prefetches more messages than it can
+    /// process within a lock's time would otherwise get them again and again.
     #[default]
     Link,
     /// As above, but for the lock duration at most.
@@ -129,7 +129,7 @@ pub struct EntityReport {
     pub created_at: Timestamp,
     /// When its properties were last set; a little later for each of two updates at the same time.
     pub updated_at: Timestamp,
-    /// When somebody last sent, received or looked, or a receiver came or went; zero for never, as far as is known.
+    /// Time of the last send, receive, peek, attach or detach of a receiver; zero for never, as far as is known.
     pub accessed_at: Timestamp,
     /// Which state of which entity this is.
     pub version: EntityVersion,
@@ -147,7 +147,7 @@ pub struct EntityReport {
     pub max_message_bytes: u64,
     /// Subscriptions of a topic.
     pub subscriptions: u64,
-    /// For those who watch.
+    /// For metrics and administration.
     pub activity: Activity,
     /// Rules of a topic's subscriptions with an SQL filter, the true and the false filter among them.
     pub sql_filters: u64,

@@ -5,8 +5,8 @@
 use super::settings::out_of_range;
 use crate::{EntityError, EntityKind, EntityStatus};
 
-/// Operation of a client on an entity. Peeking and settling count as receiving; cancelling a scheduled message counts as
-/// sending.
+/// Operation of a client on an entity. Peeking and settling count as receiving; cancelling a scheduled message counts
+/// as sending.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Use {
     Send,
@@ -23,8 +23,8 @@ impl EntityStatus {
         }
     }
 
-    /// Refuses a status that means nothing for a kind of entity: nobody receives from a topic, nor sends to a
-    /// subscription.
+    /// Refuses a status that has no meaning for a kind of entity: a topic has no receivers, a subscription no
+    /// senders.
     pub(crate) fn check(self, kind: EntityKind) -> Result<(), EntityError> {
         match (kind, self) {
             (EntityKind::Topic, Self::ReceiveDisabled) => {

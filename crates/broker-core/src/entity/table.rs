@@ -23,9 +23,9 @@ pub(crate) struct EntityTable {
     pub(crate) listed: EntityIndex,
     pub(crate) stores: IdMap<QueueId, Box<Store>>,
     pub(crate) agenda: Agenda,
-    /// The time at which each entity that deletes itself is looked at.
+    /// The time of the next idle check of each entity with `AutoDeleteOnIdle`.
     pub(crate) idle: Idle,
-    /// The client that is told of keys that entities get and lose.
+    /// The client that gets `Effect::KeysChanged`.
     pub(crate) keys_watcher: Option<ClientId>,
     pub(crate) next_store: u32,
 }
@@ -144,7 +144,7 @@ impl EntityTable {
         self.tell_watcher(cx, entity, rules);
     }
 
-    /// An entity that had keys is gone.
+    /// An entity that had keys was deleted.
     pub(crate) fn tell_keys_gone(&self, cx: &mut Cx<'_, impl Output>, entity: Box<str>) {
         self.tell_watcher(cx, entity, Vec::new());
     }

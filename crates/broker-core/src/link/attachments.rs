@@ -203,7 +203,8 @@ impl Attachments<'_> {
         self.finish_link(cx, link, opened, make);
     }
 
-    /// Finds the store for a new link. A link of the same number is closed: the gateway says that it is gone.
+    /// Finds the store for a new link. A link of the same number is closed, because the gateway reuses the numbers of
+    /// closed ones.
     fn prepare_link(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -242,7 +243,7 @@ impl Attachments<'_> {
         Ok(())
     }
 
-    /// Refuses one more consumer that wants some of the messages only: each of them looks at each message.
+    /// Refuses a consumer with a selector above the limit: each message is matched for each of them.
     fn check_selector(&self, queue: QueueId) -> Result<(), AttachError> {
         let selectors = self.state.store(queue).and_then(|store| store.links.selectors.as_ref());
         let limit = self.state.messages.config.max_selectors_per_entity;
@@ -252,7 +253,7 @@ impl Attachments<'_> {
         Ok(())
     }
 
-    /// `opened` is the store that the link belongs to, and the one it is told about.
+    /// `opened` is the store that the link belongs to, and the one that the answer describes.
     fn finish_link(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

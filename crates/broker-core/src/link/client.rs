@@ -1,7 +1,7 @@
 //! Clients and their links.
 //!
-//! Invariant: a consumer's `place` says where else its number stands, and nowhere else does it. The number of
-//! one that is gone may still stand in a ring, among the blocked ones, and among those that wait for a drain.
+//! Invariant: a consumer's `wait_state` names the one queue in which its number stands. The number of a closed consumer
+//! may still stand in a ring, among the blocked ones, and among those that wait for the answer to a drain.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A consumer that is blocked is gone. Its number stays until there is budget, or until more than half of the numbers
-    /// are such: looking for it each time would cost as much as there are.
+    /// A blocked consumer has closed. Its number stays until there is budget, or until more than half of the numbers
+    /// are stale: a search for each closed consumer would cost as much as there are numbers.
     pub(crate) fn leave_blocked(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
         self.stale_consumers += 1;
         if 2 * self.stale_consumers > self.blocked.len() {
@@ -78,7 +78,7 @@ pub(crate) enum SubscriptionRole {
     Shared,
     /// Identity of a durable subscriber that does not share its subscription: its next link replaces this one.
     Owner(Box<str>),
-    /// The subscription goes with the last of those who receive from it.
+    /// The subscription is deleted with its last receiver.
     Temporary,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Consumer {
     pub(crate) unsettled: UnsettledPolicy,
     /// Deliveries at which to stop, absolute.
     pub(crate) limit: u64,
-    /// Deliveries made or given up.
+    /// Deliveries made, and credit that a drain used up.
     pub(crate) count: u64,
     /// A drain is to be answered.
     pub(crate) drain: bool,

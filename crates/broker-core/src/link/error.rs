@@ -49,7 +49,7 @@ pub enum AttachError {
     /// The consumer named a session of a dead-letter store.
     #[error("a session cannot be accepted from the sub-queue of `{0}`")]
     SubQueueSession(Box<str>),
-    /// Somebody has the session.
+    /// The session is locked.
     #[error("the requested session `{0}` cannot be accepted, it may be locked by another receiver")]
     SessionLocked(Box<str>),
     /// No session was available for as long as the consumer would wait.

@@ -21,12 +21,12 @@ use crate::{
     namespace::Namespace,
 };
 
-/// A subscription that was to go with its link, and whose link was lost with the process, goes after so long.
+/// A temporary subscription that lost its link with the process is deleted after this time without use.
 const LOST: Duration = Duration::from_secs(5 * 60);
 /// Most characters of the owner's note.
 const NOTE_CHARS: usize = 1_024;
 
-/// The own name of a subscriber's subscription: letters and digits, whatever the client calls it.
+/// The own name of a subscriber's subscription: letters and digits, because names of clients may have any characters.
 fn own_name(container: &str, name: &str) -> String {
     // No text has such a byte.
     let digest = Sha256::digest([container.as_bytes(), &[0xff], name.as_bytes()].concat());
@@ -143,7 +143,7 @@ impl Subscribers<'_> {
         Ok(wanted)
     }
 
-    /// The durable subscriber that shares a subscription with nobody, while it receives: who it is, and its link.
+    /// Identity and link of the receiving durable subscriber of a subscription that is not shared.
     fn alone_on(&self, subscription: QueueId) -> Option<(&str, ClientId, LinkId)> {
         let links = &self.state.store(subscription)?.links.attached;
         links.iter().find_map(|(client, link)| {
@@ -165,7 +165,7 @@ impl Subscribers<'_> {
         cx.tell(client, Effect::LinkStolen { link });
     }
 
-    /// Says what there is of a subscriber, so that it can be looked at or given up.
+    /// Finds a subscriber's subscription for a link that peeks at it or unsubscribes.
     pub(crate) fn find_subscriber(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -194,7 +194,7 @@ impl Subscribers<'_> {
     }
 }
 
-/// Tells whoever lists subscriptions whose this is.
+/// `UserMetadata` of a subscription, which names its subscriber in lists.
 fn note(container: &str, name: &str) -> Box<str> {
     let text = format!("subscriber {name} of {container}").replace(char::is_control, " ");
     text.chars().take(NOTE_CHARS).collect::<String>().into()

@@ -80,7 +80,8 @@ impl FanOut<'_> {
             numbers.push(number);
         }
         if has_unrecorded_number {
-            // A number is told once: who cancels a message that has come and gone must not meet another one.
+            // Recorded at once, so that the number is never given out again: a client that cancels it later must not
+            // hit another message.
             self.messages.entities.rewrite_definition(topic, cx.out);
         }
         self.messages.entities.note_history(cx, topic);
@@ -104,8 +105,8 @@ impl FanOut<'_> {
         self.fan_out(cx, topic, incoming)
     }
 
-    /// Gives a message to the subscriptions of a topic. Says its number; one that no rule lets in is gone, and leaves
-    /// its number to the next, unless whoever told it to somebody keeps it.
+    /// Copies a message to the subscriptions of a topic. Returns its number. A message that no rule matches is dropped,
+    /// and the next message gets its number, unless the caller has told the number to a client and takes it.
     pub(crate) fn fan_out(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

@@ -70,7 +70,7 @@ impl CopyPlanner<'_> {
         room: &mut WriteBudget,
     ) -> Vec<PlannedCopy> {
         let mut asked = 0;
-        // Random to all who do not know the key, and the same in every run. No store has such a number.
+        // Random without the key, and the same in every run. No store has such a number.
         let mut new_id = || {
             asked += 1;
             self.messages.tokens.seal(QueueId(!topic.0), LockId(asked), SequenceNumber(number)).0

@@ -188,7 +188,7 @@ impl Forwarder<'_> {
         arrived.map_err(|error| Failure::of(&error))
     }
 
-    /// A message that cannot be sent on is dead-lettered; a dead letter goes to the transfer dead letters.
+    /// Dead-letters a message that cannot be forwarded; a dead letter goes to the transfer dead letters.
     fn dead_letter_failed_forward(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -215,7 +215,8 @@ impl Forwarder<'_> {
 }
 
 impl Message {
-    /// System properties that the action of a rule has set take effect at the target of forwarding (`docs/features/forwarding.md`).
+    /// System properties that the action of a rule has set take effect at the target of forwarding
+    /// (`docs/features/forwarding.md`).
     pub(crate) fn take_changes(&mut self, properties: &Properties) {
         for (name, value) in &properties.0 {
             let property = name.strip_prefix(SYSTEM).and_then(SystemProperty::named);

@@ -59,7 +59,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Stores messages, all or none, and tells the number of each; a dropped duplicate has none: zero.
+    /// Stores messages, all or none, and passes on the number of each: zero for a dropped duplicate.
     pub(crate) fn enqueue(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

@@ -98,13 +98,14 @@ impl Publisher<'_> {
         sequences: &[SequenceNumber],
     ) {
         self.messages.entities.touch(cx, queue);
-        // A number given twice is gone after the first.
+        // A number that the request names twice is removed by the first.
         for sequence in sequences {
             self.messages.entities.discard(cx, queue, sequence.0);
         }
     }
 
-    /// Stores messages whose numbers were told before. One whose time has come meanwhile arrives as if it were sent now.
+    /// Stores messages whose numbers clients know already. One whose time has come meanwhile arrives as if it were sent
+    /// now.
     pub(crate) fn store_scheduled(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

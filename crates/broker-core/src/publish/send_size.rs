@@ -50,7 +50,7 @@ impl SendSize<'_> {
         scope: BatchScope,
     ) -> Result<(), PublishError> {
         let kind = entity.definition.kind;
-        // One message alone fits, whatever its size. Those of a transaction are counted with the others that it sends.
+        // A single message fits with any size. Those of a transaction are counted with the others that it sends.
         if (kind != EntityKind::Topic && messages.len() == 1) || scope == BatchScope::Transaction {
             return Ok(());
         }
@@ -114,9 +114,9 @@ impl SendSize<'_> {
         messages.iter().map(one).fold(0, u64::saturating_add)
     }
 
-    /// As many bytes as messages bring to a topic, found out by trying its rules; more than `most` is all that is said of
-    /// what is more. Where rules ask for the number of a message that is not the first of a send, and one before it is
-    /// dropped as a duplicate, the result may differ from what is done in the end, which is why that is bounded as well.
+    /// Bytes that messages bring to a topic, computed by evaluating its rules; the count stops above `most`. Where a
+    /// rule reads the number of a later message of a send, and an earlier one is dropped as a duplicate, the result may
+    /// differ from the bytes that are written, so those are limited as well.
     pub(crate) fn bytes_of(self, now: Timestamp, topic: QueueId, messages: &[Message], most: u64) -> u64 {
         let mut bytes: u64 = 0;
         let mut taken: BTreeMap<Option<PartitionId>, u64> = BTreeMap::new();

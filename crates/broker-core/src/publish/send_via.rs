@@ -1,4 +1,5 @@
-//! Send via: messages go to their entity through a transfer queue (`docs/features/transactions.md`, "Several entities").
+//! Send via: messages go to their entity through a transfer queue (`docs/features/transactions.md`, "Several
+//! entities").
 //!
 //! Invariant: such a message arrives at its target or, where the target's status does not allow it, among the transfer
 //! dead letters of the entity between; never at both, and never in that entity itself.
@@ -129,8 +130,8 @@ impl PublishChecks<'_> {
         Some(self.via_key(now, message).map_or(fair, |key| PartitionId::of_key(&key)))
     }
 
-    /// The key by which a message that goes to `queue` belongs to a partition of `entity`: the same one, or the one that
-    /// it goes through.
+    /// The key by which a message that goes to `queue` belongs to a partition of `entity`: the same one, or the one
+    /// that it goes through.
     pub(crate) fn key_at(
         self,
         now: Timestamp,

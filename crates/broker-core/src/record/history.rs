@@ -44,7 +44,7 @@ pub(crate) fn encode_history<'a>(
     record
 }
 
-/// That the runs before `kept_from` are gone.
+/// Record that the runs before `kept_from` were dropped.
 pub(crate) fn encode_forgotten(queue: QueueId, kept_from: u64) -> [u8; 16] {
     let mut record = [0; 16];
     crate::record::put(&mut record, 0, &[VERSION, kind::HISTORY, FORGOTTEN, 0]);

@@ -89,8 +89,8 @@ impl IndexBytes {
 }
 
 impl MessageIndex {
-    /// An active message that nobody has seen, without flags, properties and extensions. Every message that is not read
-    /// from a record begins with this one.
+    /// An active message that was never delivered, without flags, properties and extensions. Every message that is not
+    /// read from a record begins with this one.
     #[inline]
     pub(crate) fn new(queue: QueueId, sequence: u64, enqueued_at: Timestamp, expires_at: Timestamp) -> Self {
         Self {

@@ -32,7 +32,7 @@ pub(crate) struct RuleRecord {
     pub(crate) subscription: QueueId,
     /// Which of its rules: counts up, so that the order of rules stays.
     pub(crate) number: u32,
-    /// The rule and when it was made; `None`: it is gone.
+    /// The rule and its creation time; `None`: it was removed.
     pub(crate) rule: Option<(Rule, Timestamp)>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn encode_rule(subscription: QueueId, number: u32, rule: &Rule, creat
     record
 }
 
-/// The record of a rule that is gone.
+/// The record of a removed rule.
 pub(crate) fn encode_rule_gone(subscription: QueueId, number: u32) -> Vec<u8> {
     head(GONE, subscription, number)
 }

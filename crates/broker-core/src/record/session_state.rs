@@ -1,6 +1,6 @@
 //! The record of a session's state.
 //!
-//! Invariant: index and state can be told apart without reading the state.
+//! Invariant: the boundary of index and state is known without reading the state.
 
 use bytes::{Buf as _, Bytes};
 

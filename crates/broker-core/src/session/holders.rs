@@ -132,7 +132,7 @@ impl SessionHolders<'_> {
         self.state.messages.entities.rearm(queue);
     }
 
-    /// Gives available sessions to those who wait for one. Bounded; what is left is left to the next pump.
+    /// Grants available sessions to waiting acceptors. Bounded; the rest is granted by the next `deliver`.
     pub(crate) fn serve_acceptors(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         for _ in 0..ROUND_MESSAGES_MAX {
             let Some(store) = self.state.store_mut(queue) else { return };
@@ -226,7 +226,7 @@ impl SessionHolders<'_> {
         }
     }
 
-    /// A session's lock has ended by itself: its holder is told and its messages return as failed.
+    /// A session's lock has expired: its holder is detached, and its messages return as failed.
     fn lose_session(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -251,8 +251,8 @@ impl SessionHolders<'_> {
         self.end_session(cx, queue, number, true, left)
     }
 
-    /// Ends a lock and returns the messages, until `left` is used up; says how much of that is left. The rest goes on
-    /// at the next deadline, and the session stays unavailable until then.
+    /// Ends a lock and returns the messages, until `left` is used up; returns the rest of `left`. The other messages
+    /// return at the next deadline, and the session stays unavailable until then.
     fn end_session(
         &mut self,
         cx: &mut Cx<'_, impl Output>,

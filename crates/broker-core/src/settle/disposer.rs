@@ -1,7 +1,7 @@
 //! Outcomes applied to messages: return, deferral, dead-lettering and removal.
 //!
-//! Invariant: an outcome is applied after everything that could refuse it was checked; a message that returns too often, or
-//! after its time, becomes a dead letter instead.
+//! Invariant: an outcome is applied after everything that could refuse it was checked; a message that returns too
+//! often, or after its time, becomes a dead letter instead.
 
 use super::{dead_letter::DeadLetters, property_patch::PropertyPatch};
 use crate::{
@@ -81,8 +81,8 @@ impl Disposer<'_> {
         }
     }
 
-    /// A lock ends without a decision: the message returns to its place, unless it was delivered too often or its
-    /// time is over. The limit of deliveries goes first, for it keeps the message.
+    /// A lock ends without an outcome: the message returns to its place, unless it was delivered too often or has
+    /// expired. The delivery limit is checked first, because it keeps the message as a dead letter.
     pub(crate) fn return_message(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -93,7 +93,7 @@ impl Disposer<'_> {
     ) {
         let Some(store) = self.messages.store_mut(queue) else { return };
         let Some(slot) = store.slots.get_mut(sequence) else { return };
-        // A lock that ran cx.out before it was given up counts as failed, whoever comes first.
+        // A lock that expired before its release counts as failed, even if its timer was not handled yet.
         let failed = failed || slot.is_lock_over(cx.now);
         if failed {
             slot.delivery_count = slot.delivery_count.saturating_add(1);
@@ -149,8 +149,8 @@ impl Disposer<'_> {
         if changed {
             let (position, length) =
                 cx.out.record(&encode_changed(queue, sequence, slot.delivery_count, slot.state), &[]);
-            // It lies behind its message, which the journal forgets or moves first, with all it says: nobody needs
-            // to carry it.
+            // It lies behind its message, which the journal drops or moves first, with the change included: compaction
+            // need not keep this record.
             cx.out.release(position, length);
         }
     }

@@ -1,8 +1,8 @@
-//! The locks of consumers that are gone end, and those that a transaction gives back.
+//! Release of the locks of closed consumers and of rolled back transactions.
 //!
-//! Invariant: one call ends a bounded number of them, or leaves them to their transactions, and copies a bounded number of
-//! bytes to dead-letter stores; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some wait. Meanwhile
-//! they are locks like others.
+//! Invariant: one call ends a bounded number of them, or leaves them to their transactions, and copies a bounded number
+//! of bytes to dead-letter stores; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which
+//! is due as long as some wait. Meanwhile they are locks like others.
 
 use super::{disposer::Disposer, lock_release_queue::PendingRelease, property_patch::PropertyPatch};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     transaction::open::{Key, Settlement, Work},
 };
 
-/// Ends locks that nobody will settle.
+/// Ends locks that no client will settle.
 #[derive(Debug)]
 pub(crate) struct LockReleases<'a> {
     pub(crate) state: &'a mut Namespace,
@@ -26,7 +26,7 @@ impl<'a> LockReleases<'a> {
 }
 
 impl LockReleases<'_> {
-    /// Ends the locks of consumers that are gone, in order of number.
+    /// Ends the locks of closed consumers, in order of number.
     pub(crate) fn end_locks(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, holders: &Holders) {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         for (sequence, fail) in store.locked_by(holders) {
@@ -74,8 +74,8 @@ impl LockReleases<'_> {
         left
     }
 
-    /// The holder of a message that a transaction settles is gone. The commit still settles it, unless its session is lost;
-    /// a rollback returns it, for nobody holds it.
+    /// The holder of a message that a transaction settles has closed. The commit still settles the message, unless its
+    /// session is lost; a rollback returns it, because no consumer holds it.
     fn leave_to_transaction(&mut self, release: PendingRelease) {
         let PendingRelease { lock, fail } = release;
         let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
@@ -84,8 +84,8 @@ impl LockReleases<'_> {
 }
 
 impl LockReleases<'_> {
-    /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
-    /// any more, returns, unless it has a lock of Service Bus, which runs on.
+    /// Drops the operations of a transaction. Receivers keep the messages that they have not settled; the others
+    /// return, unless their locks outlive links, as those of Service Bus clients do.
     pub(crate) fn undo(&mut self, cx: &mut Cx<'_, impl Output>, work: Vec<Work>) {
         self.mark_lock_ends(work);
         cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::LockRef;
 
-/// Locks that nobody will settle.
+/// Locks that no client will settle.
 #[derive(Debug, Default)]
 pub(crate) struct LockReleaseQueue {
     pub(crate) waiting: VecDeque<PendingRelease>,

@@ -22,10 +22,10 @@ pub enum Outcome {
 /// Reason for which a settlement or renewal was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SettleError {
-    /// The entity's status does not allow it. The lock goes on.
+    /// The entity's status does not permit it. The lock runs on.
     #[error("the entity is disabled for this operation")]
     EntityDisabled,
-    /// The lock expired, was given up, or never existed.
+    /// The lock expired, was released, or never existed.
     #[error("the lock is lost")]
     LockLost,
     /// The lock of the session is lost, and with it those of its messages.
@@ -37,10 +37,10 @@ pub enum SettleError {
     /// The entity does not exist any more.
     #[error("the entity is gone")]
     EntityGone,
-    /// A message of a dead-letter store cannot be dead-lettered. The lock goes on.
+    /// A message of a dead-letter store cannot be dead-lettered. The lock runs on.
     #[error("a dead-lettered message cannot be dead-lettered again")]
     AlreadyDeadLetter,
-    /// The stored message could not be read back to be changed. The lock goes on.
+    /// The stored message could not be read back to be changed. The lock runs on.
     #[error("the broker's storage failed")]
     Storage,
     /// So many messages would be written anew in one step. The locks go on.
@@ -49,7 +49,7 @@ pub enum SettleError {
         /// Most bytes of all of them.
         limit: u64,
     },
-    /// A transaction keeps the message, or does not take the settlement. The lock goes on.
+    /// A transaction keeps the message, or does not take the settlement. The lock runs on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
 }

@@ -16,8 +16,8 @@ impl Outcome {
         }
     }
 
-    /// Bytes that it may write of a message with so many. Whoever gives a message back may find that it has been
-    /// delivered too often or that its time is over, and then it is written anew among the dead letters.
+    /// Most bytes that it writes for a message of `length` bytes. A message that returns may have been delivered too
+    /// often or have expired, and is then written again as a dead letter.
     pub(crate) fn writes_at_most(&self, length: u64) -> u64 {
         match self {
             Self::Complete => 0,

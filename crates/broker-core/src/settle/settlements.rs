@@ -44,7 +44,7 @@ impl Settlements<'_> {
         outcome: Outcome,
         ticket: Option<Ticket>,
     ) {
-        // Without an answer nobody learns when the message is gone for good.
+        // Without an answer no client learns when the removal is durable, so no effect has to wait for the record.
         let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
         let completes = outcome == Outcome::Complete;
         let done = self.try_settle(cx, lock, outcome, removal);
@@ -58,7 +58,8 @@ impl Settlements<'_> {
         }
     }
 
-    /// The receiver believes that it has completed the message, which is delivered again: an operator has to hear of it.
+    /// The receiver believes that it has completed the message, which is delivered again: an operator has to hear of
+    /// it.
     fn completed_too_late(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -180,7 +181,7 @@ impl Settlements<'_> {
             }
             let store = self.state.store(queue).ok_or(SettleError::LockLost)?;
             store.check_lock(sequence.0, lock, now).map_err(|error| {
-                // Of a message that is gone nobody knows its session but whoever says it.
+                // The session of a removed message is known from the request only.
                 let held = session.is_some_and(|id| store.is_held_since(id, lock, now));
                 let is_gone = store.slots.get(sequence.0).is_none();
                 if is_gone && held { SettleError::LockLost } else { error }

@@ -1,7 +1,7 @@
 //! Lock tokens that describe their own lock.
 //!
-//! Invariant: without the key nobody can make a token or read one; with it, a token says which lock it proves, so
-//! no table of tokens is kept.
+//! Invariant: a token can be made and read only with the key. It encrypts the lock that it proves, so no table of
+//! tokens is kept.
 
 use aes::{
     Aes128,
@@ -27,7 +27,7 @@ impl Tokens {
         LockToken(u128::from_be_bytes(block.into()))
     }
 
-    /// A number that nobody outside can guess, for the places in hash tables.
+    /// A number that clients cannot guess: the seed of hash tables.
     pub(crate) fn seed(&self) -> u64 {
         // No lock is of a message with this number.
         let token = self.seal(QueueId(u32::MAX), LockId(u32::MAX), SequenceNumber(u64::MAX));

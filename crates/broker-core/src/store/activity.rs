@@ -11,9 +11,10 @@ pub struct Activity {
     pub deferred: u64,
     /// Messages under a lock, deferred ones included. Locks whose end has not been treated yet count.
     pub locked: u64,
-    /// When the oldest of its own messages was enqueued, whatever its state; `None`: there is none.
+    /// Enqueued time of the oldest of its own messages, in any state; `None`: there is none.
     pub oldest: Option<Timestamp>,
-    /// When the oldest of the locks began that have no timer, over its messages and its dead letters; `None`: there is none.
+    /// When the oldest of the locks began that have no timer, over its messages and its dead letters; `None`: there is
+    /// none.
     pub held_since: Option<Timestamp>,
     /// Messages that arrived since the start: sent, forwarded, or copied from a topic.
     pub incoming: u64,
@@ -23,8 +24,8 @@ pub struct Activity {
     pub completed: u64,
     /// Deliveries that failed since the start: abandoned, or the lock ran out.
     pub failed: u64,
-    /// Completions since the start whose receiver asked for no answer, and that came after the lock was lost: the message is
-    /// delivered again.
+    /// Completions since the start whose receiver asked for no answer, and that came after the lock was lost: the
+    /// message is delivered again.
     pub late_completions: u64,
     /// Messages whose time was over, since the start.
     pub expired: u64,

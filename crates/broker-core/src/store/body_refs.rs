@@ -1,7 +1,7 @@
 //! References of copies to the bodies that they share with the other copies of a topic's message.
 //!
-//! Invariant: all copies of a store are of one topic. A body is there as long as a copy refers to it, and its slot counts
-//! the references.
+//! Invariant: all copies of a store are of one topic. A body is there as long as a copy refers to it, and its slot
+//! counts the references.
 
 use super::slots::Slots;
 use crate::{QueueId, record::BodyRef};

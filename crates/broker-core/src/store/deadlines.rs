@@ -1,7 +1,7 @@
 //! Instants at which something happens to messages of one store: lock ends, expiries, schedules.
 //!
 //! Invariant: every pushed instant is popped once it has come, unless `compact` found it void. An entry is a
-//! reminder and not a fact: whoever pops it looks at the slot.
+//! reminder and not a fact: the slot decides.
 
 mod ahead;
 

@@ -1,8 +1,8 @@
-//! Which message ids an entity has seen: the memory of duplicate detection.
+//! History of duplicate detection: the message-ids that an entity has seen.
 //!
-//! Invariant: an id that was noted is known until the window after that has passed, to the millisecond, whatever
-//! became of its message; afterwards it is not. Each id that is kept costs about a hundred bytes, and what is kept
-//! is what was noted within the window and an eighth of it more.
+//! Invariant: an id is known until the window after it was noted has passed, to the millisecond, without regard to the
+//! fate of its message; afterwards it is not. Each id costs about a hundred bytes, and is kept for the window and at
+//! most an eighth of it more.
 
 mod digest;
 mod places;
@@ -133,7 +133,7 @@ impl History {
         self.runs.front().map(|run| run.at.after(self.window).after(slice))
     }
 
-    /// Forgets ids whose window has passed: whole runs, until `most` ids are gone. Says how many are.
+    /// Forgets ids whose window has passed: whole runs, until `most` ids are dropped. Returns their number.
     pub(crate) fn forget(&mut self, queue: QueueId, now: Timestamp, most: u32, out: &mut impl Output) -> u32 {
         let (mut forgotten, window) = (0, self.window);
         while forgotten < most
@@ -151,7 +151,7 @@ impl History {
         if forgotten > 0 {
             let kept_from = self.runs.front().map_or(self.next, |run| run.number);
             let (position, length) = out.record(&encode_forgotten(queue, kept_from), &[]);
-            // It lies behind all that it speaks of, which the journal forgets first: nobody needs to carry it.
+            // It lies behind the records that it refers to, which the journal drops first: compaction need not keep it.
             out.release(position, length);
             self.places.shrink();
             self.digests.shrink_to(2 * self.digests.len());
@@ -167,7 +167,7 @@ impl History {
         self.found.insert(number, Found { at, position, length, digests });
     }
 
-    /// Takes in that the runs before `kept_from` are gone.
+    /// Replays that the runs before `kept_from` were dropped.
     pub(crate) fn replay_forgotten(&mut self, kept_from: u64) {
         self.next = self.next.max(kept_from);
         self.found = self.found.split_off(&kept_from);

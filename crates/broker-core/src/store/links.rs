@@ -1,7 +1,7 @@
 //! Links of a store, and the queues in which its consumers wait.
 //!
-//! Invariant: a consumer with credit stands in one of the rings; one that is gone may stand there too, until its turn comes
-//! or until more than half of the entries are such.
+//! Invariant: a consumer with credit stands in one of the rings; one that is gone may stand there too, until its turn
+//! comes or until more than half of the entries are such.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -28,8 +28,8 @@ pub(crate) struct StoreLinks {
 }
 
 impl StoreLinks {
-    /// A consumer that waits in a ring is gone. Its number stays until its turn comes, or until more than half of the
-    /// numbers are such: looking for it each time would cost as much as there are consumers.
+    /// A consumer that waits in a ring has closed. Its number stays until its turn comes, or until more than half of
+    /// the numbers are stale: a search for each closed consumer would cost as much as there are consumers.
     pub(crate) fn leave_ring(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
         self.stale_consumers += 1;
         if 2 * self.stale_consumers > self.ring.len() + self.browsers.len() {

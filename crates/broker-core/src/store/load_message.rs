@@ -40,8 +40,8 @@ fn open_message(
     Ok(record.with_body(open_record(body.topic, body.sequence, shared, whole)?))
 }
 
-/// The same as a client sees it. Most messages are plain, and made in one step: what is handed on from function to function is
-/// copied each time, and what was just written in small pieces is slow to be copied in large ones.
+/// The same as a client sees it. Most messages are plain, and made in one step: what is handed on from function to
+/// function is copied each time, and what was just written in small pieces is slow to be copied in large ones.
 #[inline]
 pub(crate) fn read_stored(
     store: &Store,

@@ -1,12 +1,12 @@
 //! Owners of locks, for consumers that close one after the other.
 //!
-//! No list is kept while messages come and go. The first consumer that leaves locks behind has it made, of all locks of the
-//! store in one walk, and those that leave after it find theirs in it. A lock that is granted meanwhile is noted. Once as many
-//! were noted as the walk met, the list is given up: so the locks that were granted pay for the next walk, and a
-//! departure costs what it leaves.
+//! No list is kept in normal operation. The first consumer that closes with locks makes it, of all locks of the store
+//! in one walk, and those that close after it find their locks in it. A lock that is granted meanwhile is added. Once
+//! as many were added as the walk visited, the list is dropped: the granted locks pay for the next walk, so the cost of
+//! a close is in proportion to its locks.
 //!
-//! Invariant: while there is a list, each locked slot is in it under its holder. It may name others too: whoever reads it
-//! looks at the slot.
+//! Invariant: while there is a list, each locked slot is in it under its holder. It may name others too, so the slot
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{
     timers::Timers,
 };
 
-/// Locks that are noted at least before a list is given up.
+/// Locks that are added at least before a list is dropped.
 const NOTED_MIN: usize = 64;
 
 /// The list, while there is one.

@@ -82,8 +82,7 @@ impl Store {
         self.counts.locked -= 1;
     }
 
-    /// The messages that these consumers have locked, in order, with what is said of the holder. They are gone: they lock no
-    /// more.
+    /// The messages that these closed consumers have locked, in order, each with the flag of its holder.
     pub(crate) fn locked_by(&mut self, holders: &Holders) -> Vec<(u64, bool)> {
         let visited = self.lock_owners.list(&self.timers, &self.slots);
         #[cfg(test)]

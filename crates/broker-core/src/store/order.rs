@@ -14,13 +14,13 @@ pub(crate) struct Order {
     cursor: u64,
     /// Numbers before `cursor` that are in the order.
     returned: BTreeSet<u64>,
-    /// With partitions, the number at which the search begins. `cursor` is at the end then, because new numbers lie between
-    /// old ones.
+    /// With partitions, the number at which the search begins. `cursor` is at the end then, because new numbers lie
+    /// between old ones.
     turn: Option<u64>,
 }
 
 impl Order {
-    /// The numbers have partitions. To be said before the first message comes.
+    /// The numbers have partitions. Call it before the first message is stored.
     pub(crate) fn set_partitions(&mut self) {
         self.turn.get_or_insert_default();
         self.cursor = u64::MAX;
@@ -34,7 +34,7 @@ impl Order {
         }
     }
 
-    /// A message that was ready is gone, or hidden.
+    /// A message that was ready is removed or hidden.
     #[inline]
     pub(crate) fn remove(&mut self, sequence: u64) {
         if sequence < self.cursor {

@@ -127,7 +127,7 @@ pub(crate) struct SequenceCursor {
 }
 
 impl SequenceCursor {
-    /// The next number to look at, `next_before(from, end)` being the lowest one that exists in a range.
+    /// The next number to visit, `next_before(from, end)` being the lowest one that exists in a range.
     pub(crate) fn next(
         &self,
         has_partitions: bool,
@@ -152,7 +152,7 @@ impl SequenceCursor {
         self.partitions.as_ref().and_then(|own| own.get(place)).is_some_and(|from| number < *from)
     }
 
-    /// That number was looked at.
+    /// Passes a number that was visited.
     pub(crate) fn pass(&mut self, has_partitions: bool, number: u64) {
         if !has_partitions {
             self.plain = number + 1;

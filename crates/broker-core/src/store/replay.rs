@@ -63,7 +63,7 @@ impl Store {
         self.update_session_state(sequence);
     }
 
-    /// Takes in that a message is gone.
+    /// Replays the removal of a message.
     pub(crate) fn replay_removal(&mut self, sequence: u64) {
         if let (Some(slot), Some(sessions)) = (self.slots.remove(sequence), &mut self.sessions) {
             sessions.remove(slot.session(), sequence);

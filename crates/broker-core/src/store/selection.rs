@@ -1,7 +1,7 @@
-//! Consumers that want some of the messages only, and how far each has looked.
+//! Selectors of consumers, and the position of each in the store.
 //!
-//! Invariant: a message that is ready lies ahead of where a selecting consumer stands, or in the log that it has not
-//! heard yet, or among what it looks at again, or it was looked at and did not match.
+//! Invariant: for each consumer with a selector, a ready message lies ahead of its cursor, or in the part of the log
+//! that it has not read, or among the numbers that it visits again, or it was matched and refused.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,8 +9,8 @@ use broker_filter::{Filter, PropertySet};
 
 use super::{partition::SequenceCursor, slot::ConsumerNumber, slots::Slots};
 
-/// Numbers that a store's log, or one consumer, keeps of messages that came back. Past it a consumer looks at all of
-/// the messages again, a bounded part at a time.
+/// Most numbers of returned messages that a store's log, or one consumer, keeps. Beyond it a consumer visits all
+/// messages again, a bounded part at a time.
 const RETURNED_MAX: usize = 4_096;
 
 /// Selector of one consumer, and the numbers that it has passed.
@@ -18,7 +18,7 @@ const RETURNED_MAX: usize = 4_096;
 pub(crate) struct Selection {
     filter: Filter,
     cursor: SequenceCursor,
-    /// Numbers behind that which came back.
+    /// Numbers behind the cursor whose messages returned.
     again: BTreeSet<u64>,
     /// Number of entries of the store's log that it has processed.
     log_position: u64,
@@ -58,7 +58,7 @@ impl Selection {
         Self { filter, cursor: SequenceCursor::default(), again: BTreeSet::new(), log_position: 0 }
     }
 
-    /// Takes in what came back meanwhile.
+    /// Reads the log of returned messages.
     pub(crate) fn catch_up(&mut self, selectors: &Selectors, has_partitions: bool) {
         let end = selectors.end();
         if self.log_position == end {
@@ -76,25 +76,25 @@ impl Selection {
         self.log_position = end;
     }
 
-    /// Whether it knows all that came back.
+    /// Whether it has read the whole log.
     pub(crate) fn has_caught_up(&self, selectors: &Selectors) -> bool {
         self.log_position == selectors.end()
     }
 
-    /// The next message to look at. What is left out of the log is not seen: see [`Self::catch_up`].
+    /// The next message to match. Call [`Self::catch_up`] first: the log may name others.
     pub(crate) fn next<T: Copy>(&self, has_partitions: bool, slots: &Slots<T>) -> Option<u64> {
         let first = self.again.first().copied();
         first.or_else(|| self.cursor.next(has_partitions, |from, end| slots.next_before(from, end)))
     }
 
-    /// That one was looked at.
+    /// Passes a message that was matched.
     pub(crate) fn pass(&mut self, has_partitions: bool, sequence: u64) {
         if !self.again.remove(&sequence) {
             self.cursor.pass(has_partitions, sequence);
         }
     }
 
-    /// Whether a message with these properties is wanted. What has no answer is not.
+    /// Whether a message with these properties matches. An error in the selector's evaluation does not.
     pub(crate) fn wants(&self, facts: &PropertySet) -> bool {
         self.filter.matches(facts, &mut || 0).unwrap_or(false)
     }

@@ -7,11 +7,10 @@
 //!     └──────────────── its last delivered message is back ────┘
 //! ```
 //!
-//! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `unavailable`. A session is in
-//! `available` exactly while it is free and something is ready, under its lowest ready number; one that is held and
-//! has something ready is in `turn`, unless its holder was found to want nothing. A session without messages, state
-//! and holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is
-//! about.
+//! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `unavailable`. A session is
+//! in `available` exactly while it is free and something is ready, under its lowest ready number; one that is held and
+//! has something ready is in `turn`, unless its holder was found to want nothing. A session without messages, state and
+//! holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is about.
 
 mod acceptors;
 mod names;
@@ -46,10 +45,10 @@ pub(crate) enum SessionMessageState {
 /// Lock of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SessionLock {
-    /// Nobody.
+    /// Not locked.
     Free,
     Held(Holder),
-    /// Nobody, but messages of the last holder are still on their way back.
+    /// Not locked, but messages of the last holder have not returned yet.
     Ending,
 }
 
@@ -80,8 +79,8 @@ pub(crate) struct SessionState {
     pub(crate) updated_at: Timestamp,
 }
 
-/// One session. What a message goes through is small and lies together: with ten thousand sessions each of them is
-/// far from the processor when its turn comes.
+/// One session. The fields that each message touches are few and adjacent: with ten thousand sessions each of them is a
+/// cache miss.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
@@ -145,7 +144,7 @@ impl Session {
         }
     }
 
-    /// When its lock ends, if somebody has it.
+    /// When its lock ends, if it is locked.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         if let SessionLock::Held(holder) = self.lock { Some(holder.until) } else { None }
     }
@@ -253,7 +252,7 @@ impl Sessions {
         self.refresh(number);
     }
 
-    /// A message is gone.
+    /// Removes a message.
     pub(crate) fn remove(&mut self, number: SessionNumber, sequence: u64) {
         let Some(session) = self.get_mut(number) else { return };
         // Most are removed when they are settled.
@@ -263,7 +262,7 @@ impl Sessions {
         self.refresh(number);
     }
 
-    /// The session that comes next for whoever takes any, and the message that makes it so.
+    /// The next session for an acceptor of any session, and its lowest ready message, which decides that.
     pub(crate) fn next_available(&self) -> Option<(SessionNumber, u64)> {
         self.available.first().map(|(sequence, number)| (*number, *sequence))
     }
@@ -289,7 +288,7 @@ impl Sessions {
         self.refresh(number);
     }
 
-    /// The holder's connection is lost: the lock runs on, and nobody uses it.
+    /// The holder's connection is lost: the lock runs on without a consumer.
     pub(crate) fn lose_holder(&mut self, number: SessionNumber) {
         if let Some(Session { lock: SessionLock::Held(holder), .. }) = self.get_mut(number) {
             holder.consumer = None;
@@ -317,7 +316,7 @@ impl Sessions {
         self.ends.first().filter(|(at, _)| *at <= now).map(|(_, number)| *number)
     }
 
-    /// The earliest instant at which something is to be done for a lock or for who waits for one.
+    /// The earliest deadline of a lock or of a waiting acceptor.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let (end, patience) = (self.next_end(), self.acceptors.deadline());
         end.into_iter().chain(patience).min()
@@ -345,12 +344,12 @@ impl Sessions {
         None
     }
 
-    /// Whether there may be something to hand out, or a session to give to somebody who waits.
+    /// Whether there may be a message to deliver, or a session for a waiting acceptor.
     pub(crate) fn has_work(&self) -> bool {
         !self.turn.is_empty() || (!self.acceptors.is_empty() && !self.available.is_empty())
     }
 
-    /// Sets or clears the state of a session; gives back the one that it had.
+    /// Sets or clears the state of a session; returns the one that it had.
     pub(crate) fn set_state(
         &mut self,
         number: SessionNumber,
@@ -364,12 +363,12 @@ impl Sessions {
         before
     }
 
-    /// All sessions in order of their numbers, which one that is gone leaves to the next.
+    /// All sessions in order of their numbers, which are reused.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         self.places.iter().filter_map(Option::as_deref)
     }
 
-    /// Takes out one session of a store that is gone.
+    /// Takes out one session of a deleted store.
     pub(crate) fn pop(&mut self) -> Option<Box<Session>> {
         while let Some(place) = self.places.pop() {
             if let Some(session) = place {

@@ -18,7 +18,8 @@ pub(crate) fn with_bodies(
     Some((store?, topic.map(|topic| &mut **topic)))
 }
 
-/// One copy less refers to a body of this store; without any it goes. It needs no record: replay counts again.
+/// Counts one reference less of a body of this store, and removes it with the last. No record is needed, because replay
+/// counts the references.
 pub(crate) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut impl Output) {
     if let Some(body) = bodies.count_reference(sequence, false) {
         out.release(body.position, body.length);

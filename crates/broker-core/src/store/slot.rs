@@ -61,7 +61,7 @@ const DAMAGED: u8 = 4;
 const UNTIMED: u8 = 8;
 
 impl Slot {
-    /// A message that nobody has seen yet.
+    /// A message that was never delivered.
     #[inline]
     pub(crate) fn new(
         position: Position,
@@ -126,7 +126,7 @@ impl Slot {
         self.state == State::Active && self.flags & (LOCKED | DAMAGED) == 0
     }
 
-    /// Whether a lock runs (or has run out without anybody having noticed yet).
+    /// Whether a lock runs, or has expired and its timer was not handled yet.
     pub(crate) fn is_locked(&self) -> bool {
         self.flags & LOCKED != 0
     }
@@ -194,7 +194,7 @@ impl Slot {
         self.flags = (self.flags | LOCKED | ACQUIRED) & !UNTIMED;
     }
 
-    /// Starts a lock that ends with its holder's link, whatever the time is.
+    /// Starts a lock that ends with its holder's link and not by time.
     pub(crate) fn start_untimed_lock(&mut self, lock: LockId, holder: ConsumerNumber, now: Timestamp) {
         self.start_lock(lock, holder, now);
         self.flags |= UNTIMED;

@@ -10,15 +10,16 @@ use std::{
 
 /// Numbers per chunk: one bit each in a word.
 const CHUNK: u64 = 64;
-/// Slots that are looked for together at most.
+/// Most slots that are prefetched together.
 pub(crate) const PREFETCH_MAX: usize = 32;
 /// Slots that may be wasted before anything is done about it.
 const SLACK: usize = 256;
 /// Empty places in the ring that are always tolerated.
 const GAP: usize = 64;
 
-/// Sorted map from sequence number to `T`, which is small and plain. Chunks of 64 numbers lie in a ring, so that the usual life (in at the
-/// back, out near the front) costs no search. Stragglers far behind move, chunk by chunk, to a tree.
+/// Sorted map from sequence number to `T`, which is small and plain. Chunks of 64 numbers lie in a ring, so that the
+/// usual life (in at the back, out near the front) costs no search. Stragglers far behind move, chunk by chunk, to a
+/// tree.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     /// Chunk number of the ring's first place.
@@ -51,8 +52,8 @@ impl<T: Copy> Slots<T> {
         self.chunk(sequence / CHUNK)?.get(sequence % CHUNK)
     }
 
-    /// The slots of several messages, for those that have one, in places of the same order. Where a slot lies is said by a
-    /// chunk that may be far away itself, so the chunks are looked at first, and all of them side by side.
+    /// The slots of several messages, for those that have one, in the same order. The address of a slot is in its
+    /// chunk, which may be a cache miss itself, so all chunks are loaded first.
     pub(crate) fn prefetch<'a>(
         &'a self,
         sequences: impl Iterator<Item = u64>,
@@ -78,7 +79,7 @@ impl<T: Copy> Slots<T> {
         chunk.get_mut(sequence % CHUNK)
     }
 
-    /// Puts a slot in; gives back the one that was there.
+    /// Puts a slot in; returns the one that was there.
     #[expect(clippy::inline_always, reason = "as for the store: the slot is written where it stays")]
     #[inline(always)]
     pub(crate) fn insert(&mut self, sequence: u64, slot: T) -> Option<T> {

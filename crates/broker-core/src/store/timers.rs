@@ -1,8 +1,8 @@
 //! Timers of a store, and its entry in the namespace's table of timers.
 //!
-//! Invariant: each locked, scheduled or expiring slot is among the runs of its queue at the time that the slot says; a run
-//! may name others too, so the slot decides. In the table a store stands once at most, and no later than the first of its
-//! locks, messages, ids and sessions whose time ends.
+//! Invariant: each locked, scheduled or expiring slot is among the runs of its queue at the time that the slot says; a
+//! run may name others too, so the slot decides. In the table a store stands once at most, and no later than the first
+//! of its locks, messages, ids and sessions whose time ends.
 
 use std::collections::BTreeSet;
 

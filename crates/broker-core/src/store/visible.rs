@@ -1,7 +1,7 @@
 //! Numbers of the messages that a peek can show, in a store that also holds bodies.
 //!
-//! Invariant: no list is kept before the first body, for until then every number can be shown. From then on it names each
-//! message that is no body: a topic has many bodies and shows none of them, so a peek must not pass over each.
+//! Invariant: no list is kept before the first body, for until then every number can be shown. From then on it names
+//! each message that is no body: a topic has many bodies and shows none of them, so a peek must not pass over each.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Operations that join a transaction are checked and counted against its limits (`docs/features/transactions.md`).
 //!
-//! Invariant: nothing of a transaction is done here but that a queue is made that its sender may make by sending, and that
-//! numbers of scheduled messages are given out, which is recorded before they are told. An operation that is refused spoils
-//! its transaction. A settlement that is asked for again is the same settlement.
+//! Invariant: an operation has no effect before the commit, with two exceptions: a send may create its queue, and
+//! scheduled messages get their numbers, which is recorded before the client learns them. A refused operation fails its
+//! transaction. A repeated settlement is the same settlement.
 
 use bytes::Bytes;
 
@@ -76,7 +76,7 @@ impl TransactionManager<'_> {
                 let lock = LockRef { queue, sequence: sequence.0, lock };
                 let done = self.enlist_settlements(cx.now, key, &[lock], &outcome, settled);
                 if done.is_err() && self.on_rollback(lock, settled) == UnsettledPolicy::Fail {
-                    // Nobody holds it any more.
+                    // No consumer holds it any more.
                     self.state.lock_releases.push(lock, true);
                 }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
@@ -308,9 +308,9 @@ impl TransactionManager<'_> {
         Ok(())
     }
 
-    /// Fate of a lock whose settlement is rolled back. A receiver that has not settled keeps its lock. A message that it has
-    /// settled is treated as if its link had closed, and where it returns, the delivery counts as failed: otherwise a
-    /// client could roll back the same message for ever.
+    /// Fate of a lock whose settlement is rolled back. A receiver that has not settled keeps its lock. A message that
+    /// it has settled is treated as if its link had closed, and where it returns, the delivery counts as failed:
+    /// otherwise a client could roll back the same message for ever.
     pub(crate) fn on_rollback(&self, lock: LockRef, settled: bool) -> UnsettledPolicy {
         if !settled {
             return UnsettledPolicy::KeepLocks;

@@ -1,7 +1,7 @@
 //! Transactions: an operation is checked when it joins, and done at the commit (`docs/features/transactions.md`).
 //!
 //! Invariant: a commit does all that its transaction holds, in one call and so in one journal batch, or nothing. Before
-//! it, nobody sees anything of a transaction but the messages that it keeps locked.
+//! it, no client sees any of it, except that the messages that it settles stay locked.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ pub(crate) enum Work {
         queue: QueueId,
         /// As above.
         messages: Vec<Message>,
-        /// The numbers that the client was told.
+        /// The numbers that the client knows.
         numbers: Vec<u64>,
     },
     /// End a lock.
@@ -254,7 +254,8 @@ impl Transactions {
         }
     }
 
-    /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any case.
+    /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any
+    /// case.
     pub(crate) fn set_otherwise(&mut self, lock: LockRef, otherwise: UnsettledPolicy) {
         let LockRef { queue, sequence, lock } = lock;
         let found = self.enlisted.get(&(queue, sequence)).filter(|(held, ..)| *held == lock);

@@ -18,14 +18,14 @@ pub struct TransactionId(pub u64);
 pub enum PublishTarget {
     /// From `Effect::ProducerOpened`.
     Queue(QueueId),
-    /// By name; `auto_create` makes a missing queue at once, whatever becomes of the transaction.
+    /// By name; `auto_create` creates a missing queue at once, even if the transaction rolls back.
     Path {
         path: EntityPath,
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
-    /// Through another entity ("send via"). What its target does not take because of its status goes to the transfer
-    /// dead letters of the entity between.
+    /// Through another entity ("send via"). Messages that the target's status refuses go to the transfer dead letters
+    /// of that entity.
     Via { path: EntityPath, via: EntityPath },
 }
 
@@ -57,7 +57,7 @@ pub enum Operation {
     SettleByToken {
         /// The store that the management node belongs to.
         path: EntityPath,
-        /// The session that its receiver says they are of: of a message that is gone nobody else knows.
+        /// Session of the messages, as the receiver says: for a message that was removed no other record of it is left.
         session: Option<Box<str>>,
         tokens: Vec<LockToken>,
         /// Applied to each message.
@@ -72,11 +72,11 @@ pub enum Operation {
         messages: Vec<Message>,
         ticket: Ticket,
     },
-    /// Take scheduled messages back, all or none. Answer: `Effect::Settled`, or `Effect::RequestRefused` where one of the
-    /// numbers is not that of a scheduled message, or `Effect::SettleRefused` for a reason of the transaction.
+    /// Take scheduled messages back, all or none. Answer: `Effect::Settled`, or `Effect::RequestRefused` where one of
+    /// the numbers is not that of a scheduled message, or `Effect::SettleRefused` for a reason of the transaction.
     CancelScheduled { path: EntityPath, sequences: Vec<SequenceNumber>, ticket: Ticket },
-    /// Set the state of a session. Answer: `Effect::Settled`, or `Effect::SessionRefused`, or `Effect::SettleRefused` for a
-    /// reason of the transaction.
+    /// Set the state of a session. Answer: `Effect::Settled`, or `Effect::SessionRefused`, or `Effect::SettleRefused`
+    /// for a reason of the transaction.
     SetSessionState {
         path: EntityPath,
         /// The session, which a consumer of this client must hold, now and at the commit.

@@ -1,4 +1,5 @@
-//! Locks, settlement and the count of deliveries (`docs/features/settlement.md`; `docs/features/queues.md`, "Settlement").
+//! Locks, settlement and the count of deliveries (`docs/features/settlement.md`; `docs/features/queues.md`,
+//! "Settlement").
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Sessions under random commands, time, crashes and cleaning, against a model that looks at everything.
 //!
-//! It proves: a session has one holder at most; a receiver of any session gets the one with the oldest message; each gets
-//! the messages of its session alone, and always the lowest that is ready; locks that end by themselves count and others
-//! do not; states survive; the journal alone brings everything back.
+//! It proves: a session has one holder at most; a receiver of any session gets the one with the oldest message; each
+//! gets the messages of its session alone, and always the lowest that is ready; locks that end by themselves count and
+//! others do not; states survive; the journal alone brings everything back.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,9 +1,10 @@
-//! Random transactions with everything else that they may have in them, against a model: deferral, schedules, topics and
-//! sessions, with lost locks and sessions, time-outs, lost clients and crashes.
+//! Random transactions with everything else that they may have in them, against a model: deferral, schedules, topics
+//! and sessions, with lost locks and sessions, time-outs, lost clients and crashes.
 //!
-//! It proves: the properties that [`crate::core::tests::transaction_model`] proves of plain queues hold here too. A copy is in each
-//! subscription or in none; a schedule is there after the commit, and comes due; a deferred message stays where it is until
-//! then; and a session that is lost under a transaction is given to nobody before the transaction has ended.
+//! It proves: the properties that [`crate::core::tests::transaction_model`] proves of plain queues hold here too. A
+//! copy is in each subscription or in none; a schedule is there after the commit, and comes due; a deferred message
+//! stays where it is until then; and a session that is lost under a transaction is given to nobody before the
+//! transaction has ended.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -18,7 +18,7 @@ impl Digest {
     /// The digest of a message id; on a partitioned entity together with the partition key
     /// (`docs/features/duplicate-detection.md`), else the key is empty.
     pub(crate) fn of(partition_key: &str, message_id: &str) -> Self {
-        // Keys are limited to far less; a longer one would only be told apart less well.
+        // Keys are limited to far less; a cut length would only make two longer ones equal more easily.
         let length = u16::try_from(partition_key.len()).unwrap_or(u16::MAX);
         let hash = Sha256::new()
             .chain_update(length.to_le_bytes())

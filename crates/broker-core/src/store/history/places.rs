@@ -1,7 +1,7 @@
-//! When each id was noted last.
+//! Time at which each id was noted last.
 //!
-//! Invariant: behaves as a map. No answer depends on the order of a table, and nobody who does not know the seed can
-//! choose ids that share a place.
+//! Invariant: behaves as a map. No answer depends on the order of a table, and a client that does not know the seed
+//! cannot choose ids that collide.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -85,7 +85,7 @@ impl Millis {
     }
 }
 
-/// Spreads digests by one multiplication with an odd number that nobody outside knows.
+/// Hashes digests by one multiplication with a secret odd number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeded(u64);
 

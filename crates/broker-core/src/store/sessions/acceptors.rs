@@ -1,6 +1,6 @@
 //! Consumers that wait for any session.
 //!
-//! Invariant: who has waited longest is first. The deadline of each that waits stands among the deadlines.
+//! Invariant: the one that has waited longest is first. The deadline of each that waits is among the deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(crate) struct Acceptor {
     pub(crate) deadline: Timestamp,
     /// Credit that it was given already: deliveries at which to stop.
     pub(crate) limit: u64,
-    /// Whether it wants the rest of the credit given up.
+    /// Whether it asked for a drain.
     pub(crate) drain: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Acceptors {
 }
 
 impl Acceptors {
-    /// Whether nobody waits.
+    /// Whether no acceptor waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Sessions by their ids.
 //!
-//! Invariant: behaves as a map. No answer depends on the order of the table, and nobody who does not know the seed can
-//! choose ids that share a place.
+//! Invariant: behaves as a map. No answer depends on the order of the table, and a client that does not know the seed
+//! cannot choose ids that collide.
 
 use std::{
     hash::{BuildHasher, DefaultHasher, Hasher},

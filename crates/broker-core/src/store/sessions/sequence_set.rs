@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Numbers that lie in the set itself.
 const FEW: usize = 3;
 
-/// A sorted set of numbers. A session's next message is behind its others, and its first one goes first.
+/// A sorted set of numbers, fast for a session: new numbers are the highest, and the lowest is removed first.
 #[derive(Debug)]
 pub(super) enum SequenceSet {
     /// The first `count` places, in order.
