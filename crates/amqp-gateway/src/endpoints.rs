@@ -2,7 +2,9 @@
 //!
 //! Invariant: each part has private state; what a handler changes in several of them, it changes in one call.
 
-use crate::{link::LinkTable, pending::PendingAnswers, session::SessionTable, transaction::Transactions};
+use crate::{
+    link::table::LinkTable, pending::PendingAnswers, session::SessionTable, transaction::Transactions,
+};
 
 /// State that the links of one connection share.
 #[derive(Debug)]

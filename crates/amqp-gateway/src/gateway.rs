@@ -267,7 +267,7 @@ impl Gateway {
             keys: self.cx.client.grants().keys().into_iter().map(Box::from).collect(),
             is_service_bus: self.cx.client.dialect() == Dialect::ServiceBus,
             sessions: self.ends.sessions.len(),
-            links: self.ends.links.iter().filter(|(_, link)| !link.detached_by_broker).count(),
+            links: self.ends.links.open().count(),
             unsettled: self.ends.sessions.unsettled(),
             oldest_unsettled: self.ends.sessions.oldest_unsettled(),
         }

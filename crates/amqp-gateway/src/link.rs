@@ -15,27 +15,23 @@ mod requested_kind;
 pub(crate) mod selector;
 mod sender;
 mod session_filter;
+pub(crate) mod table;
 
 use std::borrow::Cow;
 
 use amqp_engine::LinkKey;
 use broker_auth::{Right, Scope};
-use broker_core::LinkId;
-use tracing::{Span, debug};
+use tracing::Span;
 
 pub use self::claims::entity_rules;
-use self::{claims::ClaimExpiry, idle_timeout::IdleLinks};
 pub(crate) use self::{
     plain_subscription::SubscriptionLookup, receiver::Receiver, reply::ReplyLink, requested_kind::asking,
     sender::Sender,
 };
 use crate::{
     address::{self, NodeName},
-    connection::Client,
     correlation::SessionNumber,
     dialect::Dialect,
-    key_index::Index,
-    slab::Slab,
 };
 
 /// One link.
@@ -101,100 +97,6 @@ impl Link {
             | LinkKind::Request(_)
             | LinkKind::Reply(_)
             | LinkKind::Coordinator { .. } => None,
-        }
-    }
-}
-
-/// The links of one connection, by [`LinkId`].
-#[derive(Debug)]
-pub(crate) struct LinkTable {
-    slots: Slab<Link, 16, 16>,
-    /// From the engine's names to ours.
-    by_key: Index<LinkKey>,
-    /// When the first claim of a link ends.
-    pub(crate) claims: ClaimExpiry,
-    pub(crate) idle: IdleLinks,
-}
-
-impl LinkTable {
-    /// Without links.
-    pub(crate) fn new() -> Self {
-        Self {
-            slots: Slab::new(),
-            by_key: Index::new(),
-            claims: ClaimExpiry::default(),
-            idle: IdleLinks::default(),
-        }
-    }
-
-    /// Adds a link; `None` when there are too many.
-    pub(crate) fn insert(&mut self, link: Link, client: &Client) -> Option<LinkId> {
-        let key = link.key;
-        self.claims.note(&link, client);
-        let number = self.slots.insert(link)?;
-        self.by_key.insert(key, number);
-        Some(LinkId(number))
-    }
-
-    /// Takes a link out.
-    pub(crate) fn remove(&mut self, id: LinkId) -> Option<Link> {
-        let link = self.slots.remove(id.0)?;
-        debug!(parent: &link.span, "gone");
-        self.by_key.remove(link.key);
-        Some(link)
-    }
-
-    /// The link that the engine names so.
-    #[inline]
-    pub(crate) fn find(&mut self, key: LinkKey) -> Option<LinkId> {
-        self.by_key.find(key).map(LinkId)
-    }
-
-    /// One link.
-    #[inline]
-    pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
-        self.slots.get(id.0)
-    }
-
-    /// One link, to be changed.
-    #[inline]
-    pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.slots.get_mut(id.0)
-    }
-
-    /// Number of links.
-    pub(crate) const fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// All links.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
-        self.slots.iter().map(|(number, link)| (LinkId(number), link))
-    }
-
-    /// All links, to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
-        self.slots.iter_mut()
-    }
-
-    /// The entity or node of a link, as error texts name it.
-    pub(crate) fn entity_name(&self, id: LinkId) -> &str {
-        self.get(id).map_or("", Link::entity_name)
-    }
-
-    /// A link on which the peer sends.
-    pub(crate) fn sender_mut(&mut self, id: LinkId) -> Option<&mut Sender> {
-        match &mut self.get_mut(id)?.kind {
-            LinkKind::Sender(sender) => Some(sender),
-            _ => None,
-        }
-    }
-
-    /// A link on which the peer receives.
-    pub(crate) fn receiver_mut(&mut self, id: LinkId) -> Option<&mut Receiver> {
-        match &mut self.get_mut(id)?.kind {
-            LinkKind::Receiver(receiver) => Some(receiver),
-            _ => None,
         }
     }
 }

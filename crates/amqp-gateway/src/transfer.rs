@@ -12,6 +12,5 @@ pub(crate) mod message_parse;
 pub(crate) mod outgoing;
 pub(crate) mod prefetch;
 mod section_buffer;
-mod transactional;
 
 pub(crate) use self::section_buffer::SectionBuffer;

@@ -9,13 +9,12 @@ use amqp_codec::{
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::{Right, Scope};
 use broker_core::{Command, EntityPath, LinkId};
-use tracing::Span;
+use tracing::{Span, debug};
 
 use super::{
     Link, LinkKind, Receiver, ReplyLink, Sender, SubscriptionLookup,
-    attach_reply::reply_to,
     attach_request::{
-        LinkTarget, has_service_bus_property, receive_mode, requested_source, requested_target,
+        LinkTarget, has_service_bus_property, receive_mode, reply_to, requested_source, requested_target,
         takes_rejected, transfer_destination, unsettled_policy,
     },
     plain_subscription,
@@ -127,6 +126,15 @@ impl<'a> Attacher<'a> {
             (None, _) => self.accept_sender(producer),
         }
         Ok(())
+    }
+
+    pub(super) fn accept_sender(&mut self, id: LinkId) {
+        let Some(link) = self.ends.links.get_mut(id) else { return };
+        let LinkKind::Sender(sender) = &mut link.kind else { return };
+        let Some((attach, limit)) = sender.accept() else { return };
+        debug!(parent: &link.span, "attached");
+        self.cx.engine.accept_link(link.key, reply_to(&attach, limit, link.dialect));
+        self.cx.engine.grant_credit(link.key, self.cx.config.credit_window);
     }
 
     fn attach_receiver(

@@ -1,11 +1,14 @@
-//! Attach requests: the target of a link, its settle modes and its session.
+//! Attach requests: the target of a link, its settle modes, and the attach that answers it.
 //!
-//! Invariant: what is wanted depends on the attach alone.
+//! Invariant: what is wanted depends on the attach alone. The answer has the peer's own source and target, but for filters
+//! that are not applied.
 
 use amqp_codec::{
     performative::{Address, Attach, Source, Target},
-    types::SenderSettleMode,
+    raw::{AnnotationValue, RawMap},
+    types::{Role, SenderSettleMode},
 };
+use amqp_engine::AttachReply;
 use broker_core::{EntityPath, ReceiveMode, UnsettledPolicy};
 
 use crate::{
@@ -15,6 +18,11 @@ use crate::{
     disposition::rules::WireOutcome,
 };
 
+/// `max-message-size` of a link without a limit, in the form in which Azure Service Bus says it.
+pub(super) const UNBOUNDED: u64 = u64::MAX;
+/// Largest batch that a client is told to make, in bytes, however large one message may be.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 const REJECTED: &str = "amqp:rejected:list";
 
@@ -128,4 +136,31 @@ pub(crate) fn has_service_bus_property(attach: &Attach) -> bool {
             .iter()
             .any(|(name, _)| name.as_str().is_some_and(|name| name.starts_with("com.microsoft:")))
     })
+}
+
+/// The attach that answers one of the peer's.
+pub(super) fn reply_to(attach: &Attach, max_message_bytes: u64, dialect: Dialect) -> AttachReply {
+    let source = attach.source.as_ref().map(|source| match &source.filter {
+        // An answer must not echo a filter that is not applied (AMQP 1.0 messaging 3.5.3).
+        Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
+        _ => source.clone(),
+    });
+    let properties = (dialect == Dialect::ServiceBus && attach.role == Role::Sender).then(|| {
+        RawMap::with_symbol_keys(&[(
+            BATCH_SIZE,
+            AnnotationValue::Ulong(max_message_bytes.min(BATCH_BYTES_MAX)),
+        )])
+    });
+    // The limit is one of what the broker accepts. What it sends has no bound: a stored message grows by what the
+    // broker adds, and Microsoft.Azure.Amqp closes a link on which a message exceeds this field.
+    let max_message_size = if attach.role == Role::Receiver { UNBOUNDED } else { max_message_bytes };
+    AttachReply {
+        source,
+        target: attach.target.clone(),
+        max_message_size: Some(max_message_size),
+        // The SDKs for Service Bus ask for mode second and wait for a settled answer.
+        settles_second: dialect == Dialect::Plain,
+        properties,
+        ..AttachReply::default()
+    }
 }

@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use broker_auth::{EntityRule, Right, Rights, Secret};
-use broker_core::{AccessRight, AuthorizationRule, LinkId};
+use broker_core::{AccessRight, AuthorizationRule};
 
-use super::{Link, LinkTable};
+use super::Link;
 use crate::{condition::Refusal, config::Now, connection::Client};
 
 /// When the first claim of a link ends, in seconds since 1970.
@@ -33,28 +33,16 @@ impl ClaimExpiry {
     pub(crate) fn is_due(&self, now: Now) -> bool {
         self.0.is_some_and(|end| now.unix_seconds() >= end)
     }
-}
-
-impl LinkTable {
-    /// The open links whose claim does not hold any more, with the reason.
-    pub(super) fn lost_claims(&self, client: &Client, now: Now) -> Vec<(LinkId, Refusal)> {
-        let lost = self.open().filter_map(|(id, link)| {
-            let mut claims = link.claims();
-            let lost =
-                claims.find_map(|(scope, right)| client.lost_claim(&scope, right, now.unix_seconds()))?;
-            Some((id, lost))
-        });
-        lost.collect()
-    }
 
     /// Finds when the first claim of the open links ends.
-    pub(super) fn find_first_claim_end(&mut self, client: &Client) {
-        self.claims.0 = self.open().filter_map(|(_, link)| client.first_end(link.claims())).min();
+    pub(super) fn find<'a>(&mut self, open: impl Iterator<Item = &'a Link>, client: &Client) {
+        self.0 = open.filter_map(|link| client.first_end(link.claims())).min();
     }
+}
 
-    fn open(&self) -> impl Iterator<Item = (LinkId, &Link)> {
-        self.iter().filter(|(_, link)| !link.detached_by_broker)
-    }
+/// Reason why a claim of a link does not hold any more.
+pub(super) fn lost(link: &Link, client: &Client, now: Now) -> Option<Refusal> {
+    link.claims().find_map(|(scope, right)| client.lost_claim(&scope, right, now.unix_seconds()))
 }
 
 /// The authorization rules of an entity, as whoever judges tokens wants them.

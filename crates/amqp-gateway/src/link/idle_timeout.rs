@@ -8,13 +8,14 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     time::{Duration, Instant},
 };
 
 use amqp_engine::Connection;
 use broker_core::LinkId;
 
-use super::{Link, LinkKind, LinkTable};
+use super::{Link, LinkKind};
 
 /// Looks in one time-out.
 const LOOKS: u32 = 8;
@@ -46,36 +47,34 @@ impl IdleLinks {
     pub(super) fn arm(&mut self, time_out: Duration, now: Instant) {
         self.next.get_or_insert(now + pause(time_out));
     }
-}
 
-impl LinkTable {
     /// The links on which nothing has happened for too long; `None` while it is not time to look.
-    pub(super) fn check_idle(
+    pub(super) fn check<'a>(
         &mut self,
+        links: impl Iterator<Item = (LinkId, &'a Link)>,
         time_out: Duration,
         engine: &Connection,
         now: Instant,
     ) -> Option<Vec<LinkId>> {
-        self.idle.next.filter(|next| now >= *next)?;
+        self.next.filter(|next| now >= *next)?;
+        let before = mem::take(&mut self.seen);
         let mut idle = Vec::new();
-        let mut seen = BTreeMap::new();
-        for (id, link) in self.iter() {
+        for (id, link) in links {
             let Some(counts) = counts(link, engine) else { continue };
-            let same = self.idle.seen.get(&id).filter(|seen| seen.counts == counts);
+            let same = before.get(&id).filter(|seen| seen.counts == counts);
             let since = same.map_or(now, |seen| seen.since);
             if now.saturating_duration_since(since) >= time_out {
                 idle.push(id);
             } else {
-                seen.insert(id, LinkActivity { counts, since });
+                self.seen.insert(id, LinkActivity { counts, since });
             }
         }
-        self.idle.seen = seen;
         Some(idle)
     }
 
-    /// Idle links are detached: the others are looked at again.
-    pub(super) fn plan_idle_check(&mut self, time_out: Duration, now: Instant) {
-        self.idle.next = (self.len() > 0).then(|| now + pause(time_out));
+    /// Idle links are detached: the others, if there are any, are looked at again.
+    pub(super) fn plan(&mut self, any_left: bool, time_out: Duration, now: Instant) {
+        self.next = any_left.then(|| now + pause(time_out));
     }
 }
 

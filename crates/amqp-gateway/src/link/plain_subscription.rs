@@ -14,7 +14,10 @@ use broker_core::{EntityPath, ReceiveMode, SubQueue, Subscriber};
 use broker_filter::Filter;
 use bytes::BytesMut;
 
-use super::selector::{self, SelectorError};
+use super::{
+    attach_request::UNBOUNDED,
+    selector::{self, SelectorError},
+};
 use crate::{address, condition::Refusal, cx::Cx, dialect::Dialect};
 
 const SELECTOR: &str = "apache.org:selector-filter:string";
@@ -24,8 +27,6 @@ const GLOBAL: &str = "global";
 const NEVER: &str = "never";
 /// Durability of the terminus with its unsettled state.
 const UNSETTLED_STATE: u32 = 2;
-/// `max-message-size` of a link without a limit, in the form in which Azure Service Bus says it.
-pub(super) const UNBOUNDED: u64 = u64::MAX;
 
 /// Relation of a link to the subscription that it owns.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every request gets one answer, with string keys and the documented types in its body.
 
+mod body;
 mod deferred;
 mod delete;
 mod locks;
@@ -10,16 +11,14 @@ mod rules;
 mod schedule;
 mod sessions;
 
-use amqp_codec::{
-    raw::{RawMap, RawValue},
-    types::{self, code},
-};
+use amqp_codec::raw::RawMap;
 use broker_core::{
-    Command, EntityPath, Fetched, LockToken, Operation as Enlisted, Peeked, Renewed, SequenceNumber, Stored,
-    StoredRule, Ticket, Timestamp,
+    Command, EntityPath, Fetched, Operation as Enlisted, Peeked, Renewed, SequenceNumber, StoredRule, Ticket,
+    Timestamp,
 };
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
+use self::body::CommandBuilder;
 use super::{
     Caller, Request,
     audit::{event, subject},
@@ -305,81 +304,6 @@ impl<'a> ManagementNode<'a> {
         let body = body.into();
         self.reply(caller, Reply { status: 200, description: "OK", condition: None, body });
     }
-}
-
-/// A command that waits for its ticket.
-pub(crate) type CommandBuilder = Box<dyn FnOnce(Ticket) -> Command>;
-
-fn bad(what: &'static str) -> Refusal {
-    Refusal::BadRequest { what: what.into() }
-}
-
-fn out_of_range(field: &'static str, value: i64, allowed: &'static str) -> Refusal {
-    Refusal::OutOfRange { field, value, allowed }
-}
-
-/// A number of a request that is 1 at least and is cut to `most`.
-fn count_of(body: &RawMap, field: &'static str, what: &'static str, most: i64) -> Result<u32, Refusal> {
-    let count = body.get(field).and_then(RawValue::as_i64).ok_or_else(|| bad(what))?;
-    if count < 1 {
-        return Err(out_of_range(field, count, "1 and more"));
-    }
-    Ok(u32::try_from(count.min(most)).unwrap_or(1))
-}
-
-/// The tokens of a request: an array (or list) of uuids.
-fn lock_tokens(body: &RawMap) -> Result<Vec<LockToken>, Refusal> {
-    let what = "'lock-tokens' must be an array of uuid, with one token at least";
-    let items = body.get("lock-tokens").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
-    let token = |item: &Bytes| RawValue::first(item).ok()?.as_uuid().map(u128::from_be_bytes).map(LockToken);
-    let tokens: Option<Vec<_>> = items.iter().map(token).collect();
-    tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| bad(what))
-}
-
-/// The `sequence-numbers` of a request: an array (or list) of long.
-fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
-    let what = "'sequence-numbers' must be an array of long, with one number at least";
-    let items = body.get("sequence-numbers").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
-    if items.is_empty() {
-        return Err(bad(what));
-    }
-    let number = |item: &Bytes| {
-        let number = RawValue::first(item).ok().and_then(RawValue::as_i64).ok_or_else(|| bad(what))?;
-        let range = || out_of_range("sequence-numbers", number, "0 and more");
-        u64::try_from(number).map(SequenceNumber).map_err(|_| range())
-    };
-    items.iter().map(number).collect()
-}
-
-/// An array of 64-bit values of one type, as the value of a map's only entry.
-fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i64>) -> BytesMut {
-    // The request was one message, which holds fewer than 2^29 values.
-    let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
-    one_entry(key, 0, |out| {
-        out.put_u8(code::ARRAY_32);
-        out.put_u32(count.saturating_mul(8).saturating_add(5));
-        out.put_u32(count);
-        out.put_u8(constructor);
-        values.for_each(|value| out.put_i64(value));
-    })
-}
-
-/// Estimated size of these messages in a reply.
-fn bytes_of<'a>(messages: impl Iterator<Item = &'a Stored>) -> usize {
-    messages.map(|stored| stored.payload.len() + SECTIONS_BYTES).sum()
-}
-
-/// Estimated size of the sections that the broker writes in front of a message, in bytes.
-const SECTIONS_BYTES: usize = 512;
-
-/// A map of one entry, whose value has `bytes` bytes or so.
-fn one_entry(key: &str, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> BytesMut {
-    let mut out = BytesMut::with_capacity(bytes);
-    types::write_map(&mut out, 2, |out| {
-        types::write_str(out, key);
-        write(out);
-    });
-    out
 }
 
 #[cfg(test)]

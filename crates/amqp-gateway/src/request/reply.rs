@@ -18,7 +18,7 @@ use crate::{
     condition::Refusal,
     cx::Cx,
     endpoints::Endpoints,
-    link::{LinkKind, LinkTable, detach::Detacher},
+    link::{LinkKind, detach::Detacher, table::LinkTable},
 };
 
 /// Contents of a reply.

@@ -15,7 +15,7 @@ use amqp_codec::{
     raw::RawValue,
     sections::{Header, PropertyField, Section, Sections},
 };
-use broker_core::{Lock, LockToken, Properties, PropertyValue, SYSTEM, SequenceNumber, Stored, Timestamp};
+use broker_core::{Lock, LockToken, Properties, SYSTEM, SequenceNumber, Stored, Timestamp};
 use bytes::{Bytes, BytesMut};
 
 pub(crate) use changes::write_value;
@@ -224,7 +224,7 @@ fn write_annotations(
         let modified = changed
             .0
             .iter()
-            .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
+            .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, changes::annotation(value)?)));
         let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
         let partition = partition.and_then(|id| i16::try_from(id).ok());
         let partition = partition.map(|id| ("x-opt-partition-id", AnnotationValue::Short(id)));
@@ -272,7 +272,7 @@ fn write_application_properties(out: &mut BytesMut, original: &[u8], additions: 
     for (name, value) in ours {
         latest.retain(|(known, _)| *known != &**name);
         removed.retain(|known| *known != &**name);
-        match annotation(value) {
+        match changes::annotation(value) {
             Some(value) => latest.push((name, value)),
             None => removed.push(name),
         }
@@ -287,14 +287,6 @@ fn is_application_property(name: &str) -> bool {
     !name.starts_with([ANNOTATION, SYSTEM])
 }
 
-/// A value to write; `None` for a property that is gone. Values of rules were encoded before.
-fn annotation(value: &PropertyValue) -> Option<AnnotationValue<'_>> {
-    match value {
-        PropertyValue::Text(text) => Some(AnnotationValue::Str(text)),
-        PropertyValue::Encoded(bytes) => RawValue::first(bytes).ok().map(AnnotationValue::Raw),
-        PropertyValue::Value(_) | PropertyValue::Removed => None,
-    }
-}
 
 fn timestamp(at: Timestamp) -> AnnotationValue<'static> {
     AnnotationValue::Timestamp(millis(at))

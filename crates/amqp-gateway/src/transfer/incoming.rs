@@ -1,18 +1,20 @@
 //! Messages that the peer sends.
 //!
 //! Invariant: an unsettled message is answered once, `accepted` or `rejected` with an error, and settled; a
-//! settled one is not answered.
+//! settled one is not answered. One that the core has taken into a transaction is answered with that transaction and the
+//! outcome in it; one that is refused is answered with a plain `rejected`, which every client understands, and its
+//! transaction can only roll back.
 
 use std::{iter, mem};
 
 use amqp_codec::{
     message::BATCH_FORMAT,
-    performative::{DeliveryState, Error},
+    performative::{DeliveryState, Error, TxnId},
     raw::{AnnotationValue, RawMap},
     types::DeliveryTag,
 };
 use amqp_engine::{DeliveryId, IncomingDelivery};
-use broker_core::{Command, LinkId, Message};
+use broker_core::{Command, LinkId, Message, NodeKind, Operation, PublishTarget, TransactionId};
 
 use super::message_parse::{self, ParseOptions};
 use crate::{
@@ -29,8 +31,8 @@ use crate::{
 /// Takes the messages that come on the links of one connection.
 #[derive(Debug)]
 pub(crate) struct Publisher<'a> {
-    pub(super) cx: &'a mut Cx,
-    pub(super) ends: &'a mut Endpoints,
+    cx: &'a mut Cx,
+    ends: &'a mut Endpoints,
 }
 
 impl<'a> Publisher<'a> {
@@ -144,8 +146,67 @@ impl<'a> Publisher<'a> {
         });
     }
 
+    /// A message whose transfer names a transaction.
+    fn publish_transacted(
+        &mut self,
+        id: LinkId,
+        delivery: &mut IncomingDelivery,
+        options: ParseOptions,
+        name: TxnId,
+    ) {
+        let (transaction, target, kind) = match self.join_transaction(id, delivery, &name) {
+            Ok(joined) => joined,
+            Err(refusal) => {
+                self.ends.transactions.mark_rollback_only(&name, self.cx);
+                if delivery.settled && refusal == Refusal::NoTransaction {
+                    // Nothing else would tell its sender.
+                    return Detacher::new(self.cx, self.ends).detach(id, &refusal);
+                }
+                return self.refuse(id, delivery, &refusal);
+            }
+        };
+        let Some(messages) = self.read(id, delivery, options) else {
+            return self.ends.transactions.mark_rollback_only(&name, self.cx);
+        };
+        let Some(link) = self.ends.links.get_mut(id) else { return };
+        let LinkKind::Sender(sender) = &mut link.kind else { return };
+        let session = link.session;
+        let (settled, tag) = (delivery.settled, delivery.tag);
+        let ticket = (!settled).then(|| {
+            if let Some(name) = read_name(&name) {
+                sender.on_enlisted(name);
+            }
+            let delivery = delivery.delivery_id.0;
+            let transaction = Some(name);
+            let tracked = TrackedPublish { link: id, session, delivery, tag, settled, transaction };
+            self.ends.pending.add(Pending::Publish(tracked))
+        });
+        let operation = Box::new(Operation::Publish { target, messages, ticket });
+        self.cx.commands.push(asking(kind, Command::Enlist { transaction, operation }));
+    }
+
+    /// The transaction that a message joins, and where it goes.
+    fn join_transaction(
+        &mut self,
+        id: LinkId,
+        delivery: &IncomingDelivery,
+        name: &TxnId,
+    ) -> Result<(TransactionId, PublishTarget, Option<NodeKind>), Refusal> {
+        if !self.ends.transactions.knows(name) {
+            return Err(Refusal::NoTransaction);
+        }
+        let link = self.ends.links.get(id).ok_or(Refusal::Unexpected)?;
+        let LinkKind::Sender(sender) = &link.kind else { return Err(Refusal::Unexpected) };
+        let (path, kind) = sender.destination(delivery, self.cx)?;
+        sender.check_size(delivery)?;
+        let entity = sender.via().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
+        let transaction = self.ends.transactions.join(name, link, &entity, self.cx)?;
+        let target = sender.target(path, self.cx.config.auto_create);
+        Ok((transaction, target, kind))
+    }
+
     /// The messages of a delivery; `None` when they are refused, which has been told.
-    pub(super) fn read(
+    fn read(
         &mut self,
         id: LinkId,
         delivery: &mut IncomingDelivery,
@@ -203,7 +264,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Refuses a message before the core has seen it.
-    pub(super) fn refuse(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
+    fn refuse(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
         let Some(session) = self.ends.links.get(id).map(|link| link.session) else { return };
         let tracked = TrackedPublish {
             link: id,

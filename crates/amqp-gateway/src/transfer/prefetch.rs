@@ -10,7 +10,7 @@ use std::hint::black_box;
 use amqp_engine::Connection;
 use broker_core::Effect;
 
-use crate::link::{LinkKind, LinkTable};
+use crate::link::{LinkKind, table::LinkTable};
 
 /// Deliveries that are looked at together.
 pub(crate) const AHEAD: usize = 16;

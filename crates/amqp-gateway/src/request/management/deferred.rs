@@ -9,7 +9,10 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Fetched};
 use bytes::BytesMut;
 
-use super::{CommandBuilder, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of, sessions};
+use super::{
+    body::{CommandBuilder, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of},
+    sessions,
+};
 use crate::{
     condition::Refusal,
     dialect::Dialect,

@@ -6,7 +6,10 @@ use amqp_codec::{raw::RawMap, types};
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::BytesMut;
 
-use super::{CommandBuilder, bad, count_of, one_entry, sessions};
+use super::{
+    body::{CommandBuilder, bad, count_of, one_entry},
+    sessions,
+};
 use crate::condition::Refusal;
 
 /// Most messages of one request, as in the service; a request for more deletes this many.

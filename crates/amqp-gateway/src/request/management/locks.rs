@@ -9,7 +9,10 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
 use bytes::BytesMut;
 
-use super::{CommandBuilder, bad, lock_tokens, one_array, sessions};
+use super::{
+    body::{CommandBuilder, bad, lock_tokens, one_array},
+    sessions,
+};
 use crate::{condition::Refusal, dialect::Dialect, disposition::outcome};
 
 /// The command of `renew-lock`.

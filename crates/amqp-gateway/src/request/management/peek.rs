@@ -11,7 +11,10 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{CommandBuilder, bad, bytes_of, count_of, one_entry, sessions};
+use super::{
+    body::{CommandBuilder, bad, bytes_of, count_of, one_entry},
+    sessions,
+};
 use crate::{
     condition::Refusal,
     dialect::Dialect,

@@ -12,7 +12,7 @@ use broker_filter::{
 };
 use bytes::BytesMut;
 
-use super::{CommandBuilder, bad, one_entry};
+use super::body::{CommandBuilder, bad, one_entry};
 use crate::{condition::Refusal, transfer::delivery::write_value, transfer::filter_properties};
 
 /// Most rules that one answer shows.

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Message, SequenceNumber};
 use bytes::{Bytes, BytesMut};
 
-use super::{CommandBuilder, bad, one_array, sequence_numbers_of};
+use super::body::{CommandBuilder, bad, one_array, sequence_numbers_of};
 use crate::{
     condition::Refusal,
     tracking::Tracking,

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{CommandBuilder, bad, one_entry};
+use super::body::{CommandBuilder, bad, one_entry};
 use crate::condition::Refusal;
 
 /// `last-updated-time` from here on asks for the sessions with messages or state: the end of .NET's calendar, in

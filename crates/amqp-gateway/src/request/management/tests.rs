@@ -1,5 +1,5 @@
-use amqp_codec::raw::AnnotationValue;
-use broker_core::{SequenceNumber, SubQueue, Timestamp};
+use amqp_codec::raw::{AnnotationValue, RawValue};
+use broker_core::{LockToken, SequenceNumber, SubQueue, Timestamp};
 use bytes::Bytes;
 
 use super::*;

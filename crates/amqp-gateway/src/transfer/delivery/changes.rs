@@ -13,7 +13,6 @@ use broker_core::{Properties, PropertyValue, SYSTEM};
 use broker_filter::{SystemProperty, Value};
 use bytes::{BufMut, BytesMut};
 
-use super::annotation;
 use crate::transfer::filter_properties::{ANNOTATIONS, FIELDS, TIME_SPAN};
 
 /// The same properties with every value as the protocol encodes it.
@@ -105,5 +104,14 @@ pub(crate) fn write_value(out: &mut BytesMut, value: &Value) {
             types::write_symbol(out, &Symbol::from_static(TIME_SPAN));
             types::write_long(out, *ticks);
         }
+    }
+}
+
+/// A value to write; `None` for a property that is gone. Values of rules were encoded before.
+pub(super) fn annotation(value: &PropertyValue) -> Option<AnnotationValue<'_>> {
+    match value {
+        PropertyValue::Text(text) => Some(AnnotationValue::Str(text)),
+        PropertyValue::Encoded(bytes) => RawValue::first(bytes).ok().map(AnnotationValue::Raw),
+        PropertyValue::Value(_) | PropertyValue::Removed => None,
     }
 }

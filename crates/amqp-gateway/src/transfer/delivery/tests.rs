@@ -3,7 +3,7 @@ use amqp_codec::{
     raw::{MapView, RawMap},
     types::TypeKind,
 };
-use broker_core::LockId;
+use broker_core::{LockId, PropertyValue};
 
 use super::*;
 
