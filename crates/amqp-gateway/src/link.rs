@@ -23,7 +23,6 @@ use amqp_engine::LinkKey;
 use broker_auth::{Right, Scope};
 use tracing::Span;
 
-pub use self::claims::entity_rules;
 pub(crate) use self::{
     plain_subscription::SubscriptionLookup, receiver::Receiver, reply::ReplyLink, requested_kind::asking,
     sender::Sender,

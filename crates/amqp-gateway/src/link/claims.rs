@@ -4,9 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use broker_auth::{EntityRule, Right, Rights, Secret};
-use broker_core::{AccessRight, AuthorizationRule};
-
 use super::Link;
 use crate::{condition::Refusal, config::Now, connection::Client};
 
@@ -43,24 +40,4 @@ impl ClaimExpiry {
 /// Reason why a claim of a link does not hold any more.
 pub(super) fn lost(link: &Link, client: &Client, now: Now) -> Option<Refusal> {
     link.claims().find_map(|(scope, right)| client.lost_claim(&scope, right, now.unix_seconds()))
-}
-
-/// The authorization rules of an entity, as whoever judges tokens wants them.
-pub fn entity_rules(rules: &[AuthorizationRule]) -> Vec<EntityRule> {
-    let rule = |rule: &AuthorizationRule| EntityRule {
-        name: rule.name.clone(),
-        primary: Secret::new(rule.primary.reveal()),
-        secondary: rule.secondary.as_ref().map(|key| Secret::new(key.reveal())),
-        rights: rights(&rule.rights),
-    };
-    rules.iter().map(rule).collect()
-}
-
-fn rights(rights: &[AccessRight]) -> Rights {
-    let right = |right: &AccessRight| match right {
-        AccessRight::Manage => Right::Manage,
-        AccessRight::Send => Right::Send,
-        AccessRight::Listen => Right::Listen,
-    };
-    rights.iter().map(right).collect()
 }

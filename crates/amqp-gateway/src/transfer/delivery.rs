@@ -287,7 +287,6 @@ fn is_application_property(name: &str) -> bool {
     !name.starts_with([ANNOTATION, SYSTEM])
 }
 
-
 fn timestamp(at: Timestamp) -> AnnotationValue<'static> {
     AnnotationValue::Timestamp(millis(at))
 }
