@@ -7,6 +7,7 @@ use std::{fs, path::Path, sync::LazyLock};
 
 use broker_core::EntitySettings;
 use broker_server::EntityPlan;
+use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
 };
 
 mod named;
-mod relaxed;
 mod topics;
 mod variables;
 
@@ -48,8 +48,9 @@ pub(crate) fn load(path: &Path) -> Result<Emulator, Failure> {
 struct InvalidConfig(String);
 
 fn parse(text: &str) -> Result<Emulator, InvalidConfig> {
-    let json = relaxed::to_json(text).map_err(|error| InvalidConfig(error.to_string()))?;
-    let root: Value = serde_json::from_str(&json).map_err(|error| InvalidConfig(error.to_string()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let root: Value = jsonc_parser::parse_to_serde_value(text, &RELAXED)
+        .map_err(|error| InvalidConfig(error.to_string()))?;
     let config = root.get("UserConfig").ok_or_else(|| InvalidConfig("`UserConfig` is missing".into()))?;
     let namespaces = list(config, "UserConfig.Namespaces", "Namespaces")?;
     let [namespace] = namespaces else {
@@ -200,6 +201,20 @@ fn list<'v>(parent: &'v Value, place: &str, key: &str) -> Result<&'v [Value], In
 fn optional_list<'v>(parent: &'v Value, key: &str) -> Result<&'v [Value], InvalidConfig> {
     if parent.get(key).is_none_or(Value::is_null) { Ok(&[]) } else { list(parent, key, key) }
 }
+
+/// JSON with comments and trailing commas, as the emulator reads it, and nothing else besides.
+const RELAXED: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
 
 /// Every property that the emulator's schema gives a queue.
 const PROPERTIES: [&str; 9] = [

@@ -127,7 +127,7 @@ fn faults_are_named_with_their_place() {
             property(r#""RequiresSession":"yes""#),
             "queue `q`: `RequiresSession` is \"yes\", expected true or false",
         ),
-        ("{ /* ".into(), "the comment that begins in line 1 does not end"),
+        ("{\n /* oh".into(), "Unterminated comment block on line 2 column 2"),
     ];
     for (text, expected) in cases {
         assert_eq!(parse(&text).unwrap_err(), InvalidConfig(expected.into()), "{text}");
@@ -136,4 +136,24 @@ fn faults_are_named_with_their_place() {
     assert!(bad_name.0.starts_with("`-q` cannot be the name of a queue"), "{bad_name:?}");
     let no_json = parse("{\n  \"UserConfig\": oops }").unwrap_err();
     assert!(no_json.0.contains("line 2"), "{no_json:?}");
+}
+
+#[test]
+fn beyond_json_only_comments_and_trailing_commas_are_taken() {
+    for text in [
+        "{'a': 1}",
+        "{a: 1}",
+        "{\"a\": 1 \"b\": 2}",
+        "{\"a\": 0x1}",
+        "{\"a\": +1}",
+        "{\"a\": .5}",
+        "[1,,]",
+        "[NaN]",
+    ] {
+        let refused = parse(text).unwrap_err();
+        assert!(refused.0.contains("on line 1 column"), "{text}: {refused:?}");
+    }
+    // With a byte order mark, as editors on Windows write it.
+    let read = parse("\u{feff}{ \"a\": [1, /* , */ ], \"b\": \"// ,]\", }").unwrap_err();
+    assert_eq!(read, InvalidConfig("`UserConfig` is missing".into()));
 }
