@@ -26,7 +26,6 @@ use crate::gather::GatherBuffer;
 use crate::ids::{DeliveryId, LinkKey, SessionId};
 use crate::link::LinkEnd;
 use crate::output::Output;
-use crate::session::Session;
 use handshake::{Handshake, Phase, push_failed_open};
 pub use handshake::{Peer, RefusedHandshake};
 use timers::Timers;
@@ -256,7 +255,7 @@ impl Connection {
 
     /// Deliveries that were handed over on a session and are not sent whole.
     pub fn unsent_deliveries(&self, session: SessionId) -> usize {
-        self.endpoints.session(session).map_or(0, Session::unsent_count)
+        self.endpoints.session(session).map_or(0, |session| session.send_queue().len())
     }
 
     /// The credit that is left to the peer on a link that we receive on.
@@ -291,12 +290,12 @@ impl Connection {
 
     /// The id that the next delivery of the session will have; `None` when the session is gone.
     pub fn next_outgoing(&self, session: SessionId) -> Option<DeliveryId> {
-        self.endpoints.session(session).map(Session::next_outgoing)
+        self.endpoints.session(session).map(|session| session.send_queue().next_id())
     }
 
     /// The first delivery of the session that was handed over and is not sent to its end; `None` when there is none.
     pub fn oldest_unsent(&self, session: SessionId) -> Option<DeliveryId> {
-        self.endpoints.session(session)?.oldest_unsent()
+        self.endpoints.session(session)?.send_queue().oldest()
     }
 }
 
@@ -474,7 +473,7 @@ impl Connection {
     /// [`MAX_ID_GAPS`](crate::config::MAX_ID_GAPS) of them end it.
     pub fn forget_outgoing(&mut self, session: SessionId, oldest: DeliveryId) {
         if let Some(session) = self.endpoints.session_mut(session) {
-            session.forget_outgoing(oldest);
+            session.send_queue_mut().forget_before(oldest);
         }
     }
 
@@ -514,7 +513,11 @@ impl Connection {
         &mut self,
         frame: Result<(FrameHeader, BytesMut), FrameError>,
     ) -> Result<Option<Event>, Failure> {
-        let (header, frame) = frame.map_err(|problem| Failure::framing(problem.to_string()))?;
+        // Not `map_err`: it moves the frame once more.
+        let (header, frame) = match frame {
+            Ok(frame) => frame,
+            Err(problem) => return Err(Failure::framing(problem.to_string())),
+        };
         if header.kind != FrameKind::Amqp || header.channel > self.config.channel_max {
             return Err(refused_frame(header, self.config.channel_max));
         }

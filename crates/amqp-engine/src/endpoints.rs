@@ -75,7 +75,7 @@ impl Endpoints {
     pub(crate) fn compact_queued(&mut self, channels: impl Iterator<Item = u16>) {
         for channel in channels {
             if let Some(session) = self.sessions.at_mut(channel) {
-                session.compact_queued();
+                session.send_queue_mut().compact();
             }
         }
     }

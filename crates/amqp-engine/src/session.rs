@@ -8,9 +8,8 @@ mod incoming;
 mod links;
 mod numbering;
 mod outgoing;
+mod send_queue;
 mod window;
-
-use std::collections::VecDeque;
 
 use amqp_codec::performative::{Begin, Flow};
 use bytes::BytesMut;
@@ -18,7 +17,7 @@ use bytes::BytesMut;
 use crate::condition;
 use crate::config::Config;
 use crate::context::Context;
-use crate::delivery::{Compaction, Queued, Unsettled};
+use crate::delivery::Unsettled;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::ids::{LinkKey, SessionId};
@@ -27,7 +26,7 @@ use crate::output::{FlowDue, Output};
 use dispositions::Dispositions;
 pub(crate) use incoming::TransferContext;
 use links::Links;
-use numbering::Numbering;
+use send_queue::SendQueue;
 use window::Windows;
 
 /// A session, seen from our side.
@@ -42,16 +41,8 @@ pub(crate) struct Session {
     links: Links,
     /// Deliveries received and not settled.
     unsettled: Unsettled,
-    /// Ids of the deliveries we send.
-    numbering: Numbering,
     /// Deliveries to send.
-    queue: VecDeque<Queued>,
-    /// Largest length since the buffer was last shrunk, as a capacity hint.
-    queue_most: usize,
-    queue_before: usize,
-    /// The last so many deliveries of the queue came since the last compaction.
-    uncompacted: usize,
-    compaction: Compaction,
+    send_queue: SendQueue,
     dispositions: Dispositions,
     /// Whether a flow of the session itself is due.
     flow_due: bool,
@@ -69,12 +60,7 @@ impl Session {
             windows: Windows::new(begin, config),
             links: Links::new(begin.handle_max),
             unsettled: Unsettled::default(),
-            numbering: Numbering::new(config.initial_outgoing_id),
-            queue: VecDeque::new(),
-            queue_most: 0,
-            queue_before: 0,
-            uncompacted: 0,
-            compaction: Compaction::default(),
+            send_queue: SendQueue::new(config.initial_outgoing_id),
             dispositions: Dispositions::default(),
             flow_due: false,
             in_send_turn: false,
@@ -273,7 +259,7 @@ impl Session {
 
     /// Gives back room that is not in use.
     pub(crate) fn shrink(&mut self) {
-        self.queue.shrink_to_fit();
+        self.send_queue.shrink();
         self.dispositions.shrink();
         self.unsettled.shrink();
     }
@@ -283,7 +269,7 @@ impl Session {
         self.ended = true;
         self.links.clear();
         self.unsettled = Unsettled::default();
-        self.queue = VecDeque::new();
+        self.send_queue.clear();
         self.dispositions = Dispositions::default();
         self.flow_due = false;
     }

@@ -206,14 +206,8 @@ impl Session {
             self.renew_window(context.config, context.output);
             return None;
         }
-        let (first, last) = self.numbering.sent_part(first, last)?;
-        Some(Event::Disposition {
-            session: self.id,
-            first: DeliveryId(self.numbering.local_of(first)),
-            last: DeliveryId(self.numbering.local_of(last)),
-            settled,
-            state,
-        })
+        let (first, last) = self.send_queue.sent_part(first, last)?;
+        Some(Event::Disposition { session: self.id, first, last, settled, state })
     }
 
     /// Settles a delivery that was received and tells the peer its state; one that is left to the peer to settle is
