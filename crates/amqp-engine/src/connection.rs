@@ -229,7 +229,7 @@ impl Connection {
         self.handshake.is_closing()
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) is to be called, whatever else happens.
+    /// Time at which to call [`handle_deadline`](Self::handle_deadline), whatever else happens.
     pub fn deadline(&self) -> Option<Instant> {
         match self.handshake.phase() {
             Phase::Closed => None,

@@ -286,7 +286,7 @@ impl Endpoints {
         context.output.push_setup(channel, write)
     }
 
-    /// When the oldest of the delayed outcomes is due.
+    /// Due time of the oldest delayed outcome.
     #[inline]
     pub(crate) fn delayed_deadline(&self) -> Option<Instant> {
         self.delayed.deadline()

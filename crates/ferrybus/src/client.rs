@@ -86,7 +86,7 @@ where
     F: Future<Output = Result<(), Failure>>,
 {
     run(arguments, async |target: BrokerEndpoint| match command(target.clone()).await {
-        Err(failure) if failure.is_not_found() => Err(target.explain_missing(names, failure).await),
+        Err(failure) if failure.is_not_found() => Err(missing::explain(&target, names, failure).await),
         done => done,
     })
 }

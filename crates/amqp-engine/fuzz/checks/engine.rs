@@ -17,6 +17,6 @@ pub(crate) fn demand(data: &[u8]) {
     };
     let whole = run(input.len().max(1));
     let pieces = run(usize::from(*cut) % 64 + 1);
-    // How much is held while an answer is awaited is the one thing that cuts may change.
+    // The amount held while an answer is awaited is the one thing that cuts may change.
     assert_eq!(whole, pieces);
 }

@@ -9,14 +9,15 @@ use crate::config::Config;
 /// The moments that deadlines are counted from.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// When the connection came to be.
+    /// Time of the first call.
     started: Instant,
-    /// When the peer was last heard.
+    /// Time of the peer's last byte.
     heard: Instant,
+    /// Time of our last byte.
     spoke: Instant,
-    /// When our close was written.
+    /// Time at which our close was written.
     closing: Option<Instant>,
-    /// The longest we may be silent.
+    /// Longest silence on our side.
     silence: Option<Duration>,
 }
 

@@ -39,7 +39,7 @@ impl DelayedOutcomes {
         if self.waiting.len() > MAX_DELAYED_OUTCOMES { self.waiting.pop_front() } else { None }
     }
 
-    /// When the oldest is due.
+    /// Due time of the oldest.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         Some(self.waiting.front()?.due)

@@ -61,7 +61,7 @@ fn half_a_frame_does_not_keep_the_input_alive() {
 }
 
 #[test]
-fn what_follows_the_large_front_of_a_frame_in_the_same_memory_is_not_copied() {
+fn bytes_behind_the_large_front_of_a_frame_in_the_same_memory_are_not_copied() {
     let (wire, bodies) = frames(&[40_000, 10]);
     let (mut reader, mut memory) = (FrameReader::default(), memory());
     memory.extend_from_slice(&wire[..STAYS_FROM]);
@@ -146,7 +146,7 @@ proptest! {
     ) {
         let (wire, bodies) = frames(&lens);
         let mut reader = FrameReader::default();
-        // What was read lies in one memory, or each piece in another.
+        // The input lies in one memory, or each piece of it in another.
         let mut rest = BytesMut::from(&wire[..]);
         let mut got = Vec::new();
         for (cut, compaction) in cuts {

@@ -20,7 +20,7 @@ fn filled(pieces: &[(bool, Vec<u8>)]) -> (GatherBuffer, Vec<u8>) {
     (buffer, expected)
 }
 
-/// What one gathering write with room for so many parts, which takes so many bytes, gets.
+/// Bytes that one gathering write gets, with room for so many parts and so many bytes.
 fn write(buffer: &mut GatherBuffer, parts: usize, bytes: usize) -> Vec<u8> {
     let mut slices = vec![IoSlice::new(&[]); parts];
     let count = buffer.chunks_vectored(&mut slices);
@@ -32,7 +32,7 @@ fn write(buffer: &mut GatherBuffer, parts: usize, bytes: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn it_gives_what_was_put_in_however_it_is_taken(
+    fn the_buffer_gives_the_bytes_that_were_put_in_however_they_are_taken(
         pieces in pieces(),
         takes in proptest::collection::vec((1usize..6, 1usize..30, 0u8..3), 1..40),
     ) {

@@ -53,8 +53,8 @@ impl Sender {
         self.credit.restore(u64::from(count));
     }
 
-    /// When more is handed over than the peer's credit allows, because the peer has lowered it: how
-    /// many of the waiting deliveries may stay.
+    /// Number of waiting deliveries that may stay, where more are handed over than the peer's credit allows since the
+    /// peer has lowered it.
     pub(crate) fn beyond_credit(&self) -> Option<u32> {
         let unsent = self.queued - u32::from(self.half_sent);
         let over = self.credit.handed().saturating_sub(self.credit.limit());

@@ -1,4 +1,4 @@
-//! What the engine asks of the allocator for messages that come and go, once its buffers are warm.
+//! Allocations of the engine for messages that come and go, once its buffers are warm.
 //!
 //! A read of several frames is one buffer, which its slices share. Sharing it costs one allocation where it was not shared
 //! before, however many frames lie in it. So a run of messages is counted twice, short and long: what both cost alike
@@ -80,12 +80,12 @@ fn per_run([short, long]: [u32; 2], mut run: impl FnMut(u32) -> u64) -> [u64; 2]
     })
 }
 
-/// What `work` allocates with the engine.
+/// Allocations of `work` with the engine.
 fn counted(engine: &mut Connection, work: impl FnOnce(&mut Connection)) -> u64 {
     measure(|| work(engine)).count_total
 }
 
-/// What it costs to receive and accept runs of messages that come in frames with payloads of these lengths.
+/// Allocations that it takes to receive and accept runs of messages that come in frames with payloads of these lengths.
 fn receiving(runs: [u32; 2], frames: &[usize]) -> [u64; 2] {
     let mut warm = Warm::new(Role::Sender);
     per_run(runs, |messages| {
@@ -123,7 +123,7 @@ fn receiving_and_accepting_a_message_allocates_nothing() {
 /// The parts lie apart in what was read, between their frames' headers, so one copy is made: into memory of its own,
 /// whose size is not known before the last part has come.
 #[test]
-fn a_message_of_several_frames_costs_what_gathers_it_and_the_growth_of_its_memory() {
+fn a_message_of_several_frames_costs_its_gathering_and_the_growth_of_its_memory() {
     let cases: [(&str, &[usize], u64); 5] = [
         ("a body that fills a frame, and its sections", &[LEN, LEN / ROOM_SHARE / 2], GATHERING),
         ("two full frames", &[LEN; 2], GATHERING + 1),

@@ -11,7 +11,7 @@ use crate::pair::{Pair, amqp, attach, plain};
 const ATTACHES: u32 = 1_000_000;
 /// Links that one read attaches and detaches.
 const READ: u32 = 250;
-/// What may be held at any time for links that come and go, in bytes: those of one read, and what is said of them.
+/// Most memory that links which come and go may hold at any time, in bytes: those of one read, and what is said of them.
 const HELD_MAX: u64 = 4 << 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the fuzz targets demand, of their stored corpora.
+//! Checks of the fuzz targets on their stored corpora.
 
 #[path = "../../fuzz/checks/engine.rs"]
 mod engine;

@@ -133,7 +133,7 @@ fn a_drain_is_answered_with_the_credit_used_up() {
 }
 
 #[test]
-fn the_answer_to_a_drain_comes_behind_what_was_sent_before() {
+fn the_answer_to_a_drain_comes_behind_the_deliveries_sent_before() {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 2, ..begin() }));
     pair.events.clear();
@@ -151,7 +151,7 @@ fn the_answer_to_a_drain_comes_behind_what_was_sent_before() {
 }
 
 #[test]
-fn credit_that_is_taken_back_takes_back_what_waits() {
+fn credit_that_is_taken_back_takes_back_waiting_deliveries() {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));
     pair.events.clear();
@@ -181,12 +181,12 @@ fn credit_that_is_taken_back_takes_back_what_waits() {
     assert_eq!([first, last], ids([4, 6])[..]);
     pair.engine.settle_outgoing(one.session(), last, None);
     assert_eq!(pair.dispositions()[0].first, 4);
-    // What was taken back has used no credit.
+    // Deliveries that were taken back have used no credit.
     pair.feed(&amqp(0, Flow { next_incoming_id: Some(5), echo: true, ..credit(0, 1, 5) }));
     assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 6, credit: 5, .. }));
     let flow = pair.flows().remove(0);
     assert_eq!((flow.delivery_count, flow.link_credit, flow.available), (Some(1), Some(5), Some(0)));
-    // What was taken back cannot be settled on the wire.
+    // Deliveries that were taken back cannot be settled on the wire.
     pair.engine.settle_outgoing(one.session(), ids([5])[0], None);
     assert_eq!(pair.read(), []);
 }
@@ -228,7 +228,7 @@ fn with_credit_and_no_window(count: u32) -> (Pair, LinkKey) {
 }
 
 #[test]
-fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
+fn credit_that_is_lowered_takes_back_only_the_deliveries_beyond_it() {
     let (mut pair, link) = with_credit_and_no_window(10);
     for tag in 0..5 {
         pair.engine.send(link, message(tag, 1)).unwrap();
@@ -242,7 +242,7 @@ fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
 }
 
 #[test]
-fn credit_that_is_lowered_leaves_on_their_way_what_is_settled_or_given_away() {
+fn credit_that_is_lowered_leaves_settled_and_given_deliveries_on_their_way() {
     let (mut pair, link) = with_credit_and_no_window(10);
     for tag in 0..6 {
         let (settled, given) = (tag % 4 == 0, tag % 4 == 2);

@@ -148,7 +148,7 @@ fn the_end_of_a_link_of_ours_stands_for_its_delayed_outcomes() {
 }
 
 #[test]
-fn what_is_settled_meanwhile_is_not_told_again() {
+fn a_delivery_settled_meanwhile_is_not_told_again() {
     let (mut pair, link) = received(2);
     refuse(&mut pair, link, 0);
     refuse(&mut pair, link, 1);

@@ -126,7 +126,7 @@ fn a_heartbeat_goes_out_at_half_of_the_peers_time_out() {
 }
 
 #[test]
-fn what_is_written_anyway_puts_the_heartbeat_off() {
+fn frames_written_anyway_put_the_heartbeat_off() {
     let mut pair = Pair::begun(plain());
     pair.pass(Duration::from_secs(20));
     pair.feed(&amqp(0, Flow { echo: true, ..flow() }));
@@ -138,7 +138,7 @@ fn what_is_written_anyway_puts_the_heartbeat_off() {
 }
 
 #[test]
-fn a_silent_peer_is_closed_after_twice_what_it_was_told() {
+fn a_silent_peer_is_closed_after_twice_the_idle_time_out() {
     let config = Config { idle_time_out: Some(Duration::from_secs(10)), ..plain() };
     let mut pair = Pair::begun(config);
     for _ in 0..5 {

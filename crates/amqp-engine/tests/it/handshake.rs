@@ -167,7 +167,7 @@ fn an_unknown_mechanism_fails_without_asking() {
 }
 
 #[test]
-fn what_has_no_place_in_sasl_ends_the_connection() {
+fn a_frame_that_is_not_due_in_sasl_ends_the_connection() {
     let bytes = Bytes::from_static(b"x");
     let long = |len: usize| {
         SaslFrame::Init(SaslInit {

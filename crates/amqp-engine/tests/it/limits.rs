@@ -221,7 +221,7 @@ fn flows_and_dispositions_go_out_before_the_answer_to_a_close() {
 }
 
 #[test]
-fn a_close_overtakes_what_waits_to_be_sent() {
+fn a_close_overtakes_waiting_transfers() {
     let mut pair = Pair::begun(plain());
     let link = pair.attach("out", 0, Role::Receiver);
     pair.engine.send(link, message(1, 10)).unwrap();

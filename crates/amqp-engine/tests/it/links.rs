@@ -98,7 +98,7 @@ fn a_refusal_is_an_attach_without_termini_and_a_detach() {
         assert!(attach.source.is_none() && attach.target.is_none());
         assert_eq!((detach.handle, detach.closed), (attach.handle, true));
         assert_eq!(detached_with(&frames).as_deref(), Some("amqp:not-found"));
-        // What the peer sent before it knew is ignored, and its detach is not answered (rule 18).
+        // Frames that the peer sent before it knew are ignored, and its detach is not answered (rule 18).
         pair.feed_all(&[
             amqp(0, credit(5, 0, 10)),
             amqp(0, Flow { echo: true, ..credit(5, 0, 10) }),
@@ -297,7 +297,7 @@ fn frames_for_handles_never_attached_end_the_session() {
 }
 
 #[test]
-fn what_waits_on_a_link_that_goes_is_told_first() {
+fn waiting_deliveries_of_a_link_that_goes_are_returned_first() {
     let wait = || {
         let mut pair = Pair::open(plain());
         pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
@@ -407,7 +407,7 @@ fn errors_that_the_engine_raises_carry_the_configured_note_once() {
     });
     assert_eq!(told.collect::<Vec<_>>(), texts[1..]);
 
-    // What the layer above says itself goes out as it is.
+    // An error of the layer above goes out as it is.
     let mut pair = Pair::begun(config());
     let link = pair.attach("a", 0, Role::Sender);
     pair.engine.detach(link, Some(Error::new("amqp:not-found", "gone")));

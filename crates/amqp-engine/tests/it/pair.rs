@@ -13,7 +13,7 @@ use amqp_engine::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 
-/// What the client has read.
+/// Frames that the client has read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Got {
     Header(ProtocolHeader),
@@ -238,7 +238,7 @@ impl Pair {
         }
     }
 
-    /// What the engine writes, as bytes.
+    /// Output of the engine, as bytes.
     pub(crate) fn read_bytes(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         while self.engine.has_output() {
@@ -249,7 +249,7 @@ impl Pair {
         out.freeze()
     }
 
-    /// What the engine writes, decoded.
+    /// Output of the engine, decoded.
     pub(crate) fn read(&mut self) -> Vec<Got> {
         let bytes = self.read_bytes();
         self.wire.extend_from_slice(&bytes);

@@ -64,7 +64,7 @@ fn an_end_is_answered_and_its_channels_are_free_again() {
     assert_eq!((*session, told.as_ref()), (old.session(), Some(&error)));
     let Event::SessionBegun { session } = events[1] else { panic!() };
     assert_ne!(session, old.session(), "same channel, another session");
-    // What is left of the old session names nothing.
+    // The ids of the old session name nothing.
     pair.engine.grant_credit(old, 10);
     pair.engine.detach(old, None);
     pair.engine.end_session(old.session(), None);
@@ -73,7 +73,7 @@ fn an_end_is_answered_and_its_channels_are_free_again() {
 }
 
 #[test]
-fn what_comes_behind_our_end_is_ignored_until_the_peers() {
+fn frames_behind_our_end_are_ignored_until_the_peers() {
     let mut pair = Pair::begun(plain());
     let link = pair.attach("in", 0, Role::Sender);
     pair.engine.end_session(link.session(), Some(Error::new("amqp:not-allowed", "no")));
@@ -106,7 +106,7 @@ fn frames_behind_the_peers_own_end_do_no_harm() {
         amqp(0, disposition(Role::Receiver, 0, 1, true)),
     ]);
     assert_eq!((pair.read(), pair.take_events()), (vec![], vec![]));
-    // What starts something needs a session.
+    // A frame that starts something needs a session.
     for bytes in [amqp(0, attach("a", 0, Role::Sender)), amqp_with(0, transfer(0, 0), b"x")] {
         let mut pair = Pair::open(plain());
         pair.feed(&bytes);

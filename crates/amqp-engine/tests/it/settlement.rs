@@ -61,7 +61,7 @@ fn one_disposition_spans_links() {
 }
 
 #[test]
-fn what_is_settled_or_unknown_is_not_settled_again() {
+fn settled_and_unknown_deliveries_are_not_settled_again() {
     let (mut pair, link) = received(2);
     settle(&mut pair, link, 0, DeliveryState::Accepted);
     pair.read();
@@ -79,7 +79,7 @@ fn a_settlement_behind_the_detach_is_not_told() {
     pair.engine.detach(link, None);
     settle(&mut pair, link, 1, DeliveryState::Accepted);
     let frames = pair.frames();
-    // What was settled before goes out before the detach.
+    // Settlements from before go out before the detach.
     assert_eq!(frames.len(), 2, "{frames:?}");
     assert_eq!(frames[0], Body::from(disposition(Role::Receiver, 0, 0, true)).0);
 }
@@ -122,7 +122,7 @@ fn mode_second_is_settled_by_the_peer() {
 }
 
 #[test]
-fn the_peer_tells_of_what_it_sent_in_runs_of_what_is_unsettled() {
+fn the_peer_settles_its_own_deliveries_in_runs_of_unsettled_ones() {
     let (mut pair, link) = received(6);
     settle(&mut pair, link, 2, DeliveryState::Accepted);
     pair.read();
@@ -141,7 +141,7 @@ fn the_peer_tells_of_what_it_sent_in_runs_of_what_is_unsettled() {
 }
 
 #[test]
-fn dispositions_of_the_peer_are_passed_on_within_what_was_sent() {
+fn dispositions_of_the_peer_are_passed_on_for_deliveries_that_were_sent() {
     let rejected = DeliveryState::Rejected(Some(Box::new(Error::new("x:y", "z"))));
     let modified = DeliveryState::Modified(Box::new(Modified {
         delivery_failed: Some(true),
@@ -199,14 +199,14 @@ fn an_outcome_for_later_is_answered_without_settling_and_settled_later() {
     }
     let unsettled = |first, last| disposition(Role::Sender, first, last, false);
     assert_eq!(pair.dispositions(), [unsettled(1, 2), unsettled(4, 4)]);
-    // What settles and what does not are never one frame.
+    // Dispositions that settle and those that do not are never one frame.
     pair.engine.answer_outgoing(link.session(), DeliveryId(1), accepted());
     pair.engine.settle_outgoing(link.session(), DeliveryId(2), Some(accepted()));
     assert_eq!(pair.dispositions(), [unsettled(1, 1), disposition(Role::Sender, 2, 2, true)]);
 }
 
 #[test]
-fn what_was_not_sent_cannot_be_answered_or_settled() {
+fn deliveries_that_were_not_sent_cannot_be_answered_or_settled() {
     let (mut pair, link) = sent(2);
     for id in [0, 3, 1_000] {
         pair.engine.settle_outgoing(link.session(), DeliveryId(id), None);
@@ -261,7 +261,7 @@ fn a_delivery_may_be_in_mode_first_on_a_link_in_mode_second() {
 }
 
 #[test]
-fn what_its_peer_never_settles_is_forgotten_with_its_link() {
+fn deliveries_that_the_peer_never_settles_are_forgotten_with_their_link() {
     let (mut pair, link) = received_for_the_peer_to_settle(&[None; 3]);
     settle(&mut pair, link, 0, DeliveryState::Accepted);
     pair.read();

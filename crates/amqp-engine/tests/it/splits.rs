@@ -1,4 +1,4 @@
-//! What the engine does depends on the bytes alone, never on how the network cut them; and no
+//! The events and output of the engine depend on the bytes alone, never on how the network cut them; and no
 //! bytes make it panic.
 
 use amqp_codec::frame::ProtocolHeader;
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_what_a_strict_peer_allows(
+    fn the_engine_writes_only_frames_that_a_strict_peer_allows(
         frames in proptest::collection::vec(a_frame(), 0..60),
         takes in proptest::collection::vec(0usize..4_000, 60),
         max_frame_size in prop_oneof![Just(512u32), Just(u32::MAX)],

@@ -467,7 +467,7 @@ fn a_transfer_on_a_link_that_we_send_on_detaches_it() {
 }
 
 #[test]
-fn what_is_sent_carries_all_that_a_first_transfer_needs() {
+fn each_transfer_sent_carries_all_that_a_first_one_needs() {
     let (mut pair, link) = sending(u32::MAX);
     let mut sent = message(9, 100);
     sent.message_format = 5;
@@ -510,7 +510,7 @@ fn transfers_stop_at_the_soft_limit_and_go_on() {
 }
 
 #[test]
-fn what_waits_lets_go_of_memory_that_it_shares_and_goes_out_whole() {
+fn waiting_deliveries_let_go_of_memory_that_they_share_and_go_out_whole() {
     // The first is half sent, the second waits behind it, and the third comes when that is known.
     let mut pair = Pair::open_as(plain(), Open { max_frame_size: 512, ..Open::new("client") });
     pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));

@@ -6,7 +6,7 @@ use amqp_codec::frame::{FrameHeader, FrameKind, ProtocolHeader};
 use amqp_codec::performative::{Performative, Transfer, decode, decode_sasl};
 use bytes::{Buf, Bytes};
 
-/// What a peer knows of an engine from its bytes.
+/// State of an engine as its peer knows it from the bytes.
 #[derive(Debug)]
 pub(crate) struct Wire {
     max_frame: usize,

@@ -1,4 +1,4 @@
-//! What a peer sends in a transaction and nobody takes: the layer above hears of it (transactions 4.4.1).
+//! Work that a peer sends in a transaction and no link takes: the layer above hears of it (transactions 4.4.1).
 
 use amqp_codec::performative::{DeliveryState, Detach, Disposition, End, Error, Transfer};
 use amqp_codec::types::{ReceiverSettleMode, Role, SenderSettleMode};
@@ -30,7 +30,7 @@ fn receiving() -> (Pair, LinkKey) {
     (pair, link)
 }
 
-/// How often it was told.
+/// Number of times that it was told.
 fn lost(pair: &mut Pair) -> usize {
     let told = pair.take_events().into_iter().filter(|event| match event {
         Event::WorkLost { txn_id } => {
@@ -43,7 +43,7 @@ fn lost(pair: &mut Pair) -> usize {
 }
 
 #[test]
-fn what_comes_for_a_link_that_we_have_detached_is_told() {
+fn work_for_a_link_that_we_have_detached_is_told() {
     let (mut pair, link) = receiving();
     pair.engine.detach(link, Some(Error::new("a:b", "gone")));
     pair.feed(&amqp_with(0, transfer(0, 1), b"in no transaction"));
@@ -91,14 +91,14 @@ fn the_front_of_a_message_that_we_drop_is_told_once() {
 }
 
 #[test]
-fn what_comes_behind_our_end_of_a_session_is_told() {
+fn work_behind_our_end_of_a_session_is_told() {
     let (mut pair, link) = receiving();
     pair.engine.end_session(link.session(), None);
     let said = |role| Disposition { state: Some(within()), ..disposition(role, 0, 0, false) };
     pair.feed_all(&[
         amqp_with(0, of(transfer(0, 1)), b"m"),
         amqp(0, said(Role::Receiver)),
-        // What a sender says of its own messages is no work.
+        // A state that a sender gives its own messages is no work.
         amqp(0, said(Role::Sender)),
         amqp(0, disposition(Role::Receiver, 0, 0, false)),
         amqp_with(0, transfer(0, 2), b"m"),
@@ -110,7 +110,7 @@ fn what_comes_behind_our_end_of_a_session_is_told() {
 }
 
 #[test]
-fn a_transfer_that_costs_its_link_or_session_is_told_and_so_is_what_it_goes_on_with() {
+fn a_transfer_that_costs_its_link_or_session_is_told_and_so_is_the_delivery_that_it_continues() {
     let settled = |transfer: Transfer| Transfer { settled: Some(true), ..transfer };
     let second =
         |transfer: Transfer| Transfer { rcv_settle_mode: Some(ReceiverSettleMode::Second), ..transfer };

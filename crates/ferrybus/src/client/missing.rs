@@ -1,4 +1,4 @@
-//! Which entity was probably meant by a name that the broker does not know.
+//! Suggestion of the entity that was probably meant by a name that the broker does not know.
 //!
 //! Invariant: what the broker has said stays as it is; a hint comes behind it, or nothing.
 
@@ -7,19 +7,17 @@ use broker_core::EntityKind;
 use super::{BrokerEndpoint, management::EntityRef};
 use crate::{failure::Failure, suggest::suggest};
 
-impl BrokerEndpoint {
-    /// The failure of a command about the entities of these names, with the names that were probably meant instead of
-    /// the first that is missing. Whoever may not list entities gets the failure as it is.
-    pub(super) async fn explain_missing(&self, names: &[&str], failure: Failure) -> Failure {
-        for name in names {
-            match hint(self, name).await {
-                Hint::Meant(text) => return failure.hint(text),
-                Hint::There => {}
-                Hint::Unknown => return failure,
-            }
+/// The failure of a command about the entities of these names, with the names that were probably meant instead of the first
+/// that is missing. A client that may not list entities gets the failure as it is.
+pub(super) async fn explain(target: &BrokerEndpoint, names: &[&str], failure: Failure) -> Failure {
+    for name in names {
+        match hint(target, name).await {
+            Hint::Meant(text) => return failure.hint(text),
+            Hint::There => {}
+            Hint::Unknown => return failure,
         }
-        failure
     }
+    failure
 }
 
 enum Hint {

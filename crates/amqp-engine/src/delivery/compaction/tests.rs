@@ -9,8 +9,8 @@ fn piece() -> Bytes {
     Bytes::from((0..=u8::MAX).cycle().take(PIECE).collect::<Vec<_>>())
 }
 
-/// What becomes of deliveries that wait, whose sections and bare messages are slices from a place in one piece of memory
-/// each and of a length: whether their sections are still such slices, and whether their bare messages are.
+/// Compacts waiting deliveries whose sections and bare messages are slices, each from a place in one piece of memory and of
+/// a length. Says of each delivery whether its sections are still such a slice, and whether its bare message is.
 fn kept(deliveries: impl IntoIterator<Item = ((usize, usize), (usize, usize))>) -> (Vec<bool>, Vec<bool>) {
     let (all_sections, all_bare) = (piece(), piece());
     let slice = |all: &Bytes, (at, length): (usize, usize)| all.slice(at..at + length);
@@ -54,7 +54,7 @@ fn messages_that_lie_together_share_memory_once_they_are_worth_it() {
 }
 
 #[test]
-fn a_large_message_is_worth_what_it_keeps_wherever_it_lies() {
+fn a_large_message_is_worth_the_memory_that_it_keeps_wherever_it_lies() {
     let places = [(100_000, BARE_WORTH), (5_000, BARE_WORTH - 1), (190_000, BARE_WORTH), (0, 0)];
     assert_eq!(bare_kept(places), [true, false, true, false]);
 }

@@ -43,7 +43,7 @@ fn counters_spread_over_the_table() {
 
 proptest! {
     #[test]
-    fn it_holds_what_was_inserted_and_not_removed(
+    fn the_index_holds_the_inserted_tags_that_were_not_removed(
         // Few hashes, so that probe sequences run into each other and wrap around.
         steps in proptest::collection::vec((any::<bool>(), 0u32..12, 0u32..40), 0..150),
     ) {

@@ -103,7 +103,7 @@ fn a_link_that_goes_takes_its_deliveries_with_it() {
 }
 
 #[test]
-fn ranges_cost_what_is_kept_and_not_their_width() {
+fn ranges_cost_the_kept_deliveries_and_not_their_width() {
     let mut unsettled = Unsettled::default();
     for id in [u32::MAX - 1, u32::MAX, 0, 7] {
         add(&mut unsettled, 0, id, &id.to_be_bytes()).unwrap();

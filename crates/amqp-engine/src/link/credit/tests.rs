@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn credit_counts_from_what_the_receiver_has_seen() {
+fn credit_counts_from_the_delivery_count_that_the_receiver_has_seen() {
     let cases = [
         // handed, on wire, receiver's count, credit, limit, available
         (0, 0, Some(0), 10, 10, 10),
@@ -31,7 +31,7 @@ fn counts_of_the_wire_wrap_and_those_of_the_credit_do_not() {
 }
 
 #[test]
-fn a_drain_gives_up_what_the_peer_gave_and_no_more() {
+fn a_drain_gives_up_the_credit_of_the_peer_and_no_more() {
     let mut sender = SendCredit { handed: 3, limit: 10 };
     sender.drain_to(7);
     assert_eq!((sender.handed(), sender.limit()), (7, 7));

@@ -66,7 +66,7 @@ fn a_state_too_long_for_the_peers_frames_is_shortened() {
 
 proptest! {
     #[test]
-    fn what_is_written_says_what_was_pushed(
+    fn written_dispositions_say_the_state_of_each_delivery_that_was_pushed_last(
         start: u32,
         pushes in proptest::collection::vec((1u32..3, any::<bool>(), any::<bool>()), 0..50),
     ) {

@@ -16,7 +16,7 @@ fn ids_are_the_same_until_something_is_dropped() {
 }
 
 #[test]
-fn ranges_are_cut_to_what_was_sent() {
+fn ranges_are_cut_to_the_deliveries_that_were_sent() {
     let mut numbering = Numbering::new(10);
     assert_eq!(numbering.sent_part(0, 100), None, "nothing was sent");
     for _ in 0..5 {
@@ -61,7 +61,7 @@ fn too_many_runs_are_refused() {
 }
 
 #[test]
-fn runs_before_what_is_still_named_are_forgotten() {
+fn runs_before_the_oldest_named_delivery_are_forgotten() {
     let mut numbering = Numbering::new(u32::MAX - 1);
     // Ids -2 to 5; -1, 2 and 4 are dropped, the rest is sent as -2, -1, 0, 1, 2.
     for _ in 0..8 {
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sent_settled_may_wait_while_ids_before_it_are_forgotten(
+    fn a_settled_delivery_may_wait_while_ids_before_it_are_forgotten(
         steps in proptest::collection::vec((0u8..4, any::<bool>()), 0..100),
     ) {
         // Deliveries that are sent settled are named by nobody, so ids behind them are forgotten too.

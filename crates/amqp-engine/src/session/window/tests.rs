@@ -23,7 +23,7 @@ fn flow(next_incoming_id: Option<u32>, incoming_window: u32, next_outgoing_id: u
 }
 
 #[test]
-fn what_may_go_out_follows_from_the_peers_last_flow() {
+fn the_outgoing_window_follows_from_the_peers_last_flow() {
     let cases = [
         // ours at first, sent, next-incoming-id, incoming-window, what is left
         (0, 0, Some(0), 5, Ok(5)),
