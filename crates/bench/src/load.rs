@@ -1,8 +1,9 @@
-//! The load generator: senders and receivers over raw pipelined frames, all senders on one thread and all receivers on another.
+//! The load generator: senders and receivers over raw pipelined frames, all senders on one thread and all receivers on
+//! another.
 //!
-//! A closed loop sends while less than `window` messages are unacknowledged on a connection: it measures throughput. An open
-//! loop sends each message at the time it is due, whatever the broker does, and stamps it with that time: it measures
-//! latency, and a broker that stalls shows in every message that was due meanwhile.
+//! A closed loop sends while less than `window` messages are unacknowledged on a connection: it measures throughput. An
+//! open loop sends each message at the time it is due, whatever the broker does, and stamps it with that time: it
+//! measures latency, and a broker that stalls shows in every message that was due meanwhile.
 //!
 //! Invariant: a run in which a message was refused, lost, damaged or overtaken is an error, not a figure.
 
@@ -110,7 +111,7 @@ impl Load {
             let sending = scope.spawn(|| progress.guard(|| senders.run()));
             let receiving = scope.spawn(|| progress.guard(|| receivers.run()));
             let measured = self.measure(peer, &progress, drain_limit);
-            // Whatever has become of the measurement, both threads have to end.
+            // Both threads have to end, also after a failed measurement.
             progress.end();
             let ended = [sending.join(), receiving.join()];
             for end in ended {

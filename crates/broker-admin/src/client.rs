@@ -1,7 +1,7 @@
 //! The client's half: descriptions out of answers, and the bodies of requests that create and change entities.
 //!
-//! Invariant: an element that nobody here knows is sent back as it came, so that an update changes what was said and
-//! nothing else; what only the broker sets is not sent.
+//! Invariant: an unknown element is sent back as it came, so that an update changes only the named properties; those
+//! that only the broker sets are not sent.
 
 use broker_core::{EntityKind, Rule, StoredRule, Timestamp};
 use roxmltree::{Document, Node};

@@ -1,6 +1,6 @@
-//! Which state of something a request is for: `If-Match` (RFC 9110, 13.1.1).
+//! Precondition of a request on the version of an entity: `If-Match` (RFC 9110, 13.1.1).
 //!
-//! Invariant: a tag that was not given to anybody matches nothing.
+//! Invariant: a tag that the broker never sent matches nothing.
 
 use broker_core::EntityReport;
 
@@ -9,7 +9,7 @@ use crate::time;
 /// Contents of a header `If-Match`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Match {
-    /// `*`: whatever is there.
+    /// `*`: any version.
     Any,
     /// Only what has one of these tags.
     Tags(Box<[u64]>),

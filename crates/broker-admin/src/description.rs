@@ -1,7 +1,7 @@
 //! XML of entity descriptions (`QueueDescription`, `TopicDescription`, `SubscriptionDescription`), both ways.
 //!
-//! Invariant: whatever a client set is shown to it again, in the order of elements that the service has; but for what
-//! the broker sets itself: sizes are cut to a tier's, and an entity that forwards has no idle deletion.
+//! Invariant: every property that a client set is shown again, in the order of elements of the service, except those
+//! that the broker corrects: sizes are cut to a tier's, and an entity that forwards has no idle deletion.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -55,7 +55,7 @@ impl Description {
         Ok(self.settings)
     }
 
-    /// Messages that are gone at once are of no use to anybody who asks over HTTP.
+    /// Refuses a default time to live that is shorter than the shortest of the service.
     fn check_time_to_live(&self) -> Result<(), String> {
         match self.settings.default_time_to_live {
             Some(time) if time < TIME_TO_LIVE_MIN => {
@@ -106,8 +106,8 @@ fn shown_message_kilobytes(report: &EntityReport) -> u64 {
     (report.max_message_bytes >> 10).max(1)
 }
 
-/// Element of this broker for the way in which plain receivers hold messages. Strict parsers of SDKs do not expect it, so
-/// it is shown only where it is not the default.
+/// Element of this broker for the way in which plain receivers hold messages. Strict parsers of SDKs do not expect it,
+/// so it is shown only where it is not the default.
 pub(crate) const HOLD: &str = "Hold";
 
 /// Megabytes shown for an entity without a limit.
@@ -128,7 +128,8 @@ pub(crate) fn read(node: Node<'_, '_>) -> Result<Description, String> {
     Ok(description)
 }
 
-/// Reads the description of one that exists: what was shown of it may come back, also where nobody could set it here.
+/// Reads the description of an existing entity: every property that was shown may come back, also one that cannot be
+/// set here.
 pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
     let kind = kind_of(node).ok_or_else(|| {
         let name = node.tag_name().name();
@@ -276,7 +277,7 @@ impl Reader<'_, '_> {
         Ok(others)
     }
 
-    /// An entity's name, from a bare name or a URI whatever its host.
+    /// An entity's name, from a bare name or a URI with any host.
     fn target(&self, name: &str) -> Result<Option<Box<str>>, String> {
         let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
         let path = match text.split_once("://") {

@@ -5,7 +5,7 @@
 //! into [`Pending::resume`], and so on until there is an answer. [`client`] is the other half: it reads answers and
 //! makes the bodies of requests. No socket and no HTTP library is known here.
 //!
-//! Invariant: whatever bytes a request has, it is answered; what is refused has changed nothing.
+//! Invariant: a request of any bytes is answered; a refused one has changed nothing.
 
 mod atom_feed;
 pub mod client;

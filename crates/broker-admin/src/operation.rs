@@ -1,7 +1,7 @@
 //! Management operation: the state machine from a request to its response, one query of the core a step.
 //!
-//! Invariant: each exchange ends after at most twice [`change::ATTEMPTS_MAX`] questions to the core, or one for each slice of a
-//! page. What changes an entity was computed from the very state that it replaces.
+//! Invariant: each exchange ends after at most twice [`change::ATTEMPTS_MAX`] questions to the core, or one for each
+//! slice of a page. What changes an entity was computed from the very state that it replaces.
 
 use broker_core::{
     Command, Effect, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, RULES_PER_TOPIC, Rule,
@@ -54,8 +54,8 @@ pub struct Request<'a> {
     pub now: Timestamp,
 }
 
-/// Next step of an operation. A list is made in slices, each with a query of its own, so that a long list holds up neither
-/// the core nor the thread that formats it: other work runs between two steps.
+/// Next step of an operation. A list is made in slices, each with a query of its own, so that a long list holds up
+/// neither the core nor the thread that formats it: other work runs between two steps.
 #[derive(Debug)]
 pub enum Step {
     Answer(Answer),
@@ -125,7 +125,7 @@ enum Awaiting {
     },
 }
 
-/// Nobody else waits for tickets of the same client, so one number is enough.
+/// The client has one request at a time, so one number is enough.
 pub(crate) const TICKET: Ticket = Ticket(0);
 
 /// Begins an exchange.
@@ -156,8 +156,8 @@ pub fn begin(request: Request<'_>) -> Step {
         (Method::Put, Route::Rule(subscription, name)) => {
             put_rule(context, &subscription, Some(&name), condition, body)
         }
-        // The Go SDK says in the description alone what a rule is called that its caller gave no name. To change one so is
-        // refused by the service.
+        // The Go SDK says in the description alone what a rule is called that its caller gave no name. To change one so
+        // is refused by the service.
         (Method::Put, Route::Rules(subscription)) if condition.is_none() => {
             put_rule(context, &subscription, None, condition, body)
         }
@@ -306,7 +306,7 @@ impl Context {
 }
 
 impl Pending {
-    /// Entities that the commands forward messages to: who asks has to manage them as well.
+    /// Entities that the commands forward messages to: the client needs the right to manage them as well.
     pub fn targets(commands: &[Command]) -> Vec<&str> {
         let settings = commands.iter().filter_map(|command| match command {
             Command::CreateEntity { settings, .. }

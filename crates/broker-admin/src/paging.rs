@@ -1,7 +1,7 @@
 //! A page of a list of entities, made slice by slice.
 //!
-//! Invariant: one question is about at most [`SLICE`] entities and one more; what exists while the page is made is in it
-//! once, whatever comes or goes meanwhile.
+//! Invariant: one question is about at most [`SLICE`] entities and one more; what exists while the page is made is in
+//! it once, even if others are created or deleted meanwhile.
 
 use broker_core::{EntityKind, EntityQuery, EntityReport, PageStart};
 
@@ -47,8 +47,8 @@ impl PageBuilder {
         Self { collection, shown: 0, last: None, pieces: vec![String::new()] }
     }
 
-    /// Next query of the core. The last slice asks for one entity more than the page has, to learn whether there is a next
-    /// page.
+    /// Next query of the core. The last slice asks for one entity more than the page has, to learn whether there is a
+    /// next page.
     pub(crate) fn entity_query(&self, query: &Query) -> EntityQuery {
         let top = self.wanted(query);
         let start = self.last.clone().map_or(PageStart::Skip(query.skip), PageStart::Behind);

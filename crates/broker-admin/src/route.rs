@@ -47,7 +47,7 @@ impl Route {
             "$namespaceinfo" => return Ok(Self::Namespace),
             "$resources/queues" => return Ok(Self::List(EntityKind::Queue)),
             "$resources/topics" => return Ok(Self::List(EntityKind::Topic)),
-            // A name that nothing can have: who asks whether it exists is told so.
+            // No entity can have this name: a query of its existence is answered so.
             name if name.starts_with('$') && !name.contains('/') => return Ok(Self::Entity(path.into())),
             _ => {}
         }

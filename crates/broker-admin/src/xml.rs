@@ -1,4 +1,4 @@
-//! XML: reading descriptions whatever the order and prefixes of their elements, and writing text safely.
+//! XML: reading descriptions with elements in any order and with any prefixes, and writing text safely.
 //!
 //! Invariant: documents have no type declaration, so no entity of their own expands, and a bounded number of nodes.
 
@@ -100,8 +100,8 @@ pub(crate) fn text_of<'a>(parent: Node<'a, '_>, name: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The text of a child as it is, for what somebody wrote by hand; `None` where the child is missing or has nothing but
-/// white space.
+/// The text of a child without trimming, for texts that were written by hand; `None` where the child is missing or has
+/// only white space.
 pub(crate) fn whole_text_of<'a>(parent: Node<'a, '_>, name: &str) -> Option<&'a str> {
     let text = child(parent, name)?.text()?;
     (!text.trim().is_empty()).then_some(text)

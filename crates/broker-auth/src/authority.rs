@@ -38,7 +38,7 @@ impl Identity {
         Self { name: principal.name().into(), bases: vec![Basis::Principal(principal.clone())] }
     }
 
-    /// Somebody without rights; what every connection is before SASL.
+    /// A client without rights, as every connection is before SASL.
     pub fn nobody() -> Self {
         Self { name: "anonymous".into(), bases: Vec::new() }
     }
@@ -69,7 +69,7 @@ pub enum SaslError {
     /// No such user, or another password. Deliberately one answer for both.
     #[error("user name or password is wrong")]
     WrongCredentials,
-    /// The client's certificate belongs to nobody that is configured.
+    /// The client's certificate belongs to no configured principal.
     #[error("certificate is not configured")]
     UnknownCertificate,
 }
@@ -94,7 +94,7 @@ pub enum TokenError {
     /// No key that is configured, or that the entity of the audience has, has the name in `skn`.
     #[error("InvalidSignature: the token names a key that does not exist")]
     UnknownKey,
-    /// Somebody else's key, or a changed text.
+    /// Signed with another key, or changed.
     #[error("InvalidSignature: The token has an invalid signature.")]
     WrongSignature,
     #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
@@ -165,8 +165,9 @@ impl Authority {
         self.configuration.exchange(|old| old.with_certified_names(names));
     }
 
-    /// Takes the configuration of `new`; the keys of entities stay. A connection keeps what it was let in by if `new` has that too,
-    /// with the rights that `new` gives it. True if an entry permits something else or is gone: links have to be looked at.
+    /// Takes the configuration of `new`; the keys of entities stay. A connection keeps what it was let in by if `new`
+    /// has that too, with the rights that `new` gives it. True if an entry permits something else or is gone: links
+    /// have to be looked at.
     pub fn reconfigure(&self, new: &Self) -> bool {
         let new = Configuration::clone(&new.configuration.get());
         let mut changes = Vec::new();
@@ -186,8 +187,8 @@ impl Authority {
         self.configuration.get().host_names()
     }
 
-    /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which is
-    /// public knowledge.
+    /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which
+    /// is public knowledge.
     pub fn is_open(&self) -> bool {
         self.configuration.get().is_open()
     }
@@ -197,8 +198,8 @@ impl Authority {
         self.configuration.get().issuers.clone()
     }
 
-    /// Has `notify` called whenever a token names a key that its provider may have got since. It must not block. Only the
-    /// first call counts.
+    /// Has `notify` called whenever a token names a key that its provider may have got since. It must not block. Only
+    /// the first call counts.
     pub fn on_keys_wanted(&self, notify: impl Fn() + Send + Sync + 'static) {
         // A second broker on the same authority finds the first one's way to the keys, which is as good.
         self.keys_wanted.set(KeysWanted(Box::new(notify))).ok();
@@ -341,7 +342,7 @@ impl Authority {
         if named.peek().is_none() && of_entity.is_empty() {
             return Err(TokenError::UnknownKey);
         }
-        // An empty key would verify a token that anybody can sign.
+        // Every client could sign a token for an empty key.
         let has_signed = |(text, _): &&(Secret, Principal)| !text.is_empty() && token.is_signed_with(text);
         let mut signers = named.filter(has_signed).peekable();
         let mut of_entity = of_entity.into_iter().filter(|held| held.signed(token)).peekable();

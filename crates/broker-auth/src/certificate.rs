@@ -23,8 +23,8 @@ pub fn certificate_subject(certificate: &[u8]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(","))
 }
 
-/// The names of hosts in a DER certificate: the DNS names among its subject alternative names (RFC 5280 section 4.2.1.6). None
-/// where it cannot be read; addresses are not among them.
+/// The names of hosts in a DER certificate: the DNS names among its subject alternative names (RFC 5280 section
+/// 4.2.1.6). None where it cannot be read; addresses are not among them.
 pub fn certificate_host_names(certificate: &[u8]) -> Vec<String> {
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let names = certificate.tbs_certificate().get_extension();
@@ -33,7 +33,8 @@ pub fn certificate_host_names(certificate: &[u8]) -> Vec<String> {
     names.into_iter().filter_map(dns_name).collect()
 }
 
-/// When a DER certificate ends (`notAfter`, RFC 5280 section 4.1.2.5), in seconds since 1970. `None` where it cannot be read.
+/// When a DER certificate ends (`notAfter`, RFC 5280 section 4.1.2.5), in seconds since 1970. `None` where it cannot be
+/// read.
 pub fn certificate_expiry(certificate: &[u8]) -> Option<u64> {
     let certificate = Certificate::from_der(certificate).ok()?;
     Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs())
@@ -94,8 +95,8 @@ fn escape(value: &str, out: &mut String) {
     }
 }
 
-/// The attribute type and the whole element of its value in hexadecimal digits. The type is not spelt as dotted
-/// numbers: nobody configures by it, it only has to stay distinct.
+/// The attribute type and the whole element of its value in hexadecimal digits. The type is not written as dotted
+/// numbers, because it only has to stay distinct.
 fn write_hex(id: &[u8], value: &[u8], out: &mut String) {
     out.push_str("OID.");
     for &byte in id {

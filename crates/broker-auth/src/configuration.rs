@@ -1,6 +1,6 @@
-//! Everything that the operator's files say of who may do what, and how it follows on what they said before.
+//! Credentials and rights of the operator's files, and their replacement by a reload.
 //!
-//! Invariant: a principal that two configurations in a row have is one principal, so whoever it has let in stays in.
+//! Invariant: a principal that two configurations in a row have is one principal, so its connections stay open.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -116,8 +116,8 @@ impl Configuration {
         self.anonymous.as_ref()
     }
 
-    /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which is
-    /// public knowledge.
+    /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which
+    /// is public knowledge.
     pub(crate) fn is_open(&self) -> bool {
         let is_known =
             |(text, key): &(Secret, Principal)| key.is_key() && text.matches(DEVELOPMENT_KEY.as_bytes());
@@ -127,7 +127,7 @@ impl Configuration {
     /// The user, or else the key, of this name and text.
     pub(crate) fn with_password(&self, name: &str, password: &[u8]) -> Option<&Principal> {
         let mut named = self.secrets.iter().filter(|(_, principal)| principal.name() == name);
-        // An empty secret is nobody's password.
+        // An empty secret is never a password.
         named.find(|(text, _)| !text.is_empty() && text.matches(password)).map(|(_, principal)| principal)
     }
 
@@ -161,8 +161,8 @@ impl Configuration {
         with_text.chain(&mut self.certificates).chain(&mut self.anonymous).chain(claims)
     }
 
-    /// This configuration with the principals of `old` that it goes on to have, and the new rights of those whose rights change
-    /// or end.
+    /// This configuration with the principals of `old` that it goes on to have, and the new rights of those whose
+    /// rights change or end.
     pub(crate) fn following(self, old: &Self) -> (Self, Vec<Change>) {
         let mut new = self.with_certified_names(old.names.certified.clone());
         let mut left: Vec<Principal> = old.principals().cloned().collect();

@@ -106,7 +106,7 @@ impl Credentials {
         Self { keys: vec![NamedKey::development()], anonymous, ..Self::default() }
     }
 
-    /// True if nobody could ever be let in.
+    /// True if no client could ever log in.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
             && self.users.is_empty()

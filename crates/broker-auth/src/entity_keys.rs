@@ -1,7 +1,7 @@
 //! Keys of single entities, which come and go while the broker runs.
 //!
-//! A connection that such a key admitted holds the key itself: its rights are looked up there each time, so that revoking
-//! or restricting a key takes effect on all connections at once.
+//! A connection that such a key admitted holds the key itself: its rights are looked up there each time, so that
+//! revoking or restricting a key takes effect on all connections at once.
 //!
 //! Invariant: a key permits nothing beyond its entity and what belongs to it, and nothing once it is taken back.
 
@@ -38,7 +38,7 @@ struct EntityKey {
     rights: AtomicU8,
 }
 
-/// A key that let somebody in.
+/// A key with which a client has logged in.
 #[derive(Clone)]
 pub(crate) struct KeyHandle(Arc<EntityKey>);
 

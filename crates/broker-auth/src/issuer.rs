@@ -41,7 +41,7 @@ pub struct ClaimGrant {
 pub struct Issuer {
     config: Arc<IssuerConfig>,
     keys: Arc<RwLock<Arc<KeySet>>>,
-    /// Those who show the claim of each grant, in the order of the grants.
+    /// Principals for the claim of each grant, in the order of the grants.
     holders: Vec<Principal>,
 }
 

@@ -1,6 +1,6 @@
 //! The public keys of an identity provider: a JSON Web Key Set (RFC 7517).
 //!
-//! Invariant: a key verifies signatures of its own algorithm and no other, whatever a token says.
+//! Invariant: a key verifies only signatures of its own algorithm, without regard to the token's header.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{

@@ -33,7 +33,7 @@ pub enum JwtError {
         /// The provider's keys can be had anew.
         refreshable: bool,
     },
-    /// Somebody else's signature, or a changed text.
+    /// Signed with another key, or changed.
     #[error("InvalidSignature: The token has an invalid signature.")]
     WrongSignature,
     /// A time claim is missing or is no number.
@@ -54,7 +54,7 @@ pub enum JwtError {
         /// Seconds since 1970.
         now: u64,
     },
-    /// Issued for somebody else than this broker.
+    /// Issued for another audience.
     #[error("InvalidAudience: the JWT is for another audience")]
     WrongAudience,
     /// No configured grant fits its claims at this place.

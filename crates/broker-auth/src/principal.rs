@@ -12,7 +12,8 @@ use std::{
 
 use crate::{Access, Right, Rights, Scope, entity_keys::KeyHandle, secret::Seal};
 
-/// The proof by which a client becomes a principal. Principals of two configurations with the same name and proof are the same.
+/// The proof by which a client becomes a principal. Principals of two configurations with the same name and proof are
+/// the same.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Proof {
     /// Clients without credentials.
@@ -23,7 +24,7 @@ pub(crate) enum Proof {
     Password(Seal),
     /// A client certificate with the name as its subject.
     Certificate,
-    /// A claim of the tokens that an issuer, who has the name, makes for these audiences.
+    /// A claim in the tokens of the issuer of that name for these audiences.
     Claim { audiences: Vec<String>, claim: String, value: String },
 }
 
@@ -84,7 +85,7 @@ impl fmt::Debug for Principal {
 /// The basis of a right. It is asked each time, for it may permit less than before.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Basis {
-    /// Somebody whom the configuration names.
+    /// A principal of the configuration.
     Principal(Principal),
     /// A key of an entity.
     EntityKey(KeyHandle),

@@ -75,7 +75,7 @@ pub struct RefusedLogin {
 }
 
 impl RefusedLogin {
-    /// A log-in that names nobody.
+    /// A log-in without a name.
     pub fn unnamed(reason: LoginRefusal) -> Self {
         Self { reason, key: Box::default() }
     }

@@ -1,5 +1,5 @@
-//! Shared access signatures: `SharedAccessSignature sr=…&sig=…&se=…&skn=…` (Microsoft Learn, "Service Bus access control
-//! with Shared Access Signatures").
+//! Shared access signatures: `SharedAccessSignature sr=…&sig=…&se=…&skn=…` (Microsoft Learn, "Service Bus access
+//! control with Shared Access Signatures").
 //!
 //! Invariant: what is verified is the text as it was received, never one built again; the order of the parameters
 //! does not matter, and a parameter that occurs twice is refused instead of one of the two being chosen.
@@ -51,7 +51,7 @@ pub fn sign_token(resource: &str, key_name: &str, key: &Secret, expires_at: u64)
     format!("{PREFIX}sr={resource}&sig={signature}&se={expiry}&skn={key_name}")
 }
 
-/// True if `token` is meant as a SAS token, whatever its declared type says: Python declares `jwt`.
+/// True if `token` looks like a SAS token. Its declared type is ignored, because the SDK for Python declares `jwt`.
 pub(crate) fn is_sas(token: &str) -> bool {
     token.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }

@@ -17,7 +17,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// True for a secret without any text, which nobody should be able to present.
+    /// True for a secret without any text, which must not log a client in.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -51,7 +51,7 @@ impl Secret {
     }
 }
 
-/// A digest of a text under a fixed key: of one length whatever the text has, and compared without branches.
+/// A digest of a text under a fixed key: of constant length, and compared without branches.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct Seal(CtOutput<Hmac<Sha256>>);
 

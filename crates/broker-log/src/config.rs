@@ -33,8 +33,8 @@ pub struct JournalConfig {
     pub max_record_bytes: u32,
     /// Compaction begins when the journal is larger than this many times its live bytes; at least 2.
     pub space_factor: u32,
-    /// Enters the identity of every new segment. The server passes a random number, so that nobody who may
-    /// send messages can write one that passes for a piece of the journal. Tests pass what they like.
+    /// Part of the identity of every new segment. The server passes a random number, so that no client can send a
+    /// payload that recovery would take for a piece of the journal. Tests pass any number.
     pub salt: u64,
 }
 
@@ -78,7 +78,7 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 const MEMORY_SEGMENT_BYTES: u64 = 4 << 20;
 /// Upper bound of `max_record_bytes`.
 const RECORD_BYTES_MAX: u32 = 1 << 30;
-/// More are of no use to anybody.
+/// More would never be used.
 const SPARE_SEGMENTS_MAX: u32 = 64;
 
 #[cfg(test)]

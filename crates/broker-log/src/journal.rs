@@ -184,7 +184,7 @@ impl Journal {
         self.progress.unwritten_bytes()
     }
 
-    /// The record at `at` is dead: nobody will read it, and recovery does without it.
+    /// The record at `at` is dead: it will not be read, and recovery does without it.
     pub fn release(&mut self, at: Position, length: u32) {
         let bytes = RECORD_HEADER + u64::from(length);
         self.compactor.on_released(bytes);

@@ -61,7 +61,7 @@ impl DiskFailure {
 /// Reason why the journal acknowledges nothing any more: the process should end and recover.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PoisonReason {
-    /// A write or sync failed: nobody knows what is on disk until it is read again.
+    /// A write or sync failed: the content of the disk is unknown until it is read again.
     #[error("the journal stopped: {0}; nothing after it is acknowledged, a restart recovers")]
     Disk(DiskFailure),
     /// Not even settlements can be written.

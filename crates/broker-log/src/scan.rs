@@ -1,6 +1,6 @@
 //! Scanner: reads the batches of a segment in order and verifies every checksum and link.
 //!
-//! Invariant: what it returns is what was written, whole; it reads at most the file, whatever the bytes say.
+//! Invariant: it returns only records that were written, whole; damaged lengths never make it read beyond the file.
 
 use std::io;
 

@@ -17,7 +17,7 @@ pub struct IoRequest(pub(crate) Request);
 pub struct IoDone(pub(crate) Done);
 
 impl IoRequest {
-    /// Whether records are written by it; otherwise it is preparation that nobody waits for.
+    /// Whether it writes records; otherwise it is preparation that no effect waits for.
     pub fn is_write(&self) -> bool {
         matches!(self.0, Request::Write(_))
     }
@@ -171,7 +171,7 @@ impl<D: Disk> DiskWorker<D> {
     }
 }
 
-/// Writes one piece, for who opens or repairs a journal.
+/// Writes one piece while a journal is opened or repaired.
 pub(crate) fn write_now(
     disk: &dyn Disk,
     file: FileId,

@@ -117,7 +117,7 @@ impl WriteCache {
         }
     }
 
-    /// The record at `at`, of so many bytes with its header, is dead: nobody will read it.
+    /// The record at `at`, of so many bytes with its header, is dead: it will not be read.
     pub(crate) fn release(&mut self, at: u64, bytes: u64) {
         if at < self.start {
             return;
@@ -187,8 +187,8 @@ impl WriteCache {
 
     /// Touches the beginnings of records, each of which lies at a position and has so many bytes with its header.
     ///
-    /// No step waits for another one's memory, and the fewer steps lie between two looks at memory, the more of them the
-    /// processor has under way: so each kind of memory has a loop of its own.
+    /// No step waits for another one's memory, and the fewer steps lie between two looks at memory, the more of them
+    /// the processor has under way: so each kind of memory has a loop of its own.
     pub(crate) fn prefetch(&self, records: impl Iterator<Item = (u64, usize)>) {
         // Two passes, so that the loads of each pass overlap: first the lists of pieces, then the pieces.
         let mut lists = [(&[][..], 0, 0); PREFETCH_RECORDS_MAX];

@@ -2,7 +2,7 @@
 //! both wait for.
 //!
 //! Invariant: no effect leaves before all awaited records that were appended before it are durable; unawaited ones
-//! (completions that nobody asked an answer for) are on their way to the disk within twice [`NodeLimits::flush_after`].
+//! (completions without an answer) are on their way to the disk within twice [`NodeLimits::flush_after`].
 //! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too. What a
 //! round brings is bounded, with one command more, which the core bounds: the rest of a batch waits for another round.
 
@@ -29,8 +29,8 @@ pub struct NodeLimits {
     /// Bytes of records and of large answers after which one round handles no more commands. A message to a topic may
     /// become ten thousand records.
     pub round_bytes_max: u64,
-    /// Longest wait of a record for others when no effect waits for it. Rarely, when a sync for others has just missed it,
-    /// twice as long.
+    /// Longest wait of a record for others when no effect waits for it. Rarely, when a sync for others has just missed
+    /// it, twice as long.
     pub flush_after: Duration,
 }
 
@@ -74,7 +74,8 @@ pub struct Node {
     round_start: Option<Position>,
     limits: NodeLimits,
     fault: Option<NodeFault>,
-    /// Records up to this position must be on their way to the disk by this time, whether an effect waits for them or not.
+    /// Records up to this position must be on their way to the disk by this time, whether an effect waits for them or
+    /// not.
     flush: Option<(Position, Timestamp)>,
     closing: bool,
 }
@@ -118,9 +119,9 @@ impl Node {
         self
     }
 
-    /// Handles one client's commands, in one atomic unit of the journal or in several. Deliveries follow in [`Self::work`],
-    /// and so do commands for which this round, or the memory for what the disk has to write, has no room.
-    /// After [`Self::close`] nothing is handled any more.
+    /// Handles one client's commands, in one atomic unit of the journal or in several. Deliveries follow in
+    /// [`Self::work`], and so do commands for which this round, or the memory for what the disk has to write, has no
+    /// room. After [`Self::close`] nothing is handled any more.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
         if self.closing {
             return;
@@ -245,8 +246,8 @@ impl Node {
         self.sync_requested = self.sync_requested.max(until);
     }
 
-    /// Records that no effect waits for (settled dispositions, sends without an answer) wait for a group commit, for a limited
-    /// time. A sync for other records includes them, and the time begins anew for later ones.
+    /// Records that no effect waits for (settled dispositions, sends without an answer) wait for a group commit, for a
+    /// limited time. A sync for other records includes them, and the time begins anew for later ones.
     fn flush_in_time(&mut self, now: Timestamp, until: Position) {
         let on_its_way = self.journal.durable().max(self.sync_requested);
         if on_its_way >= until {
@@ -356,7 +357,8 @@ impl Node {
         self.deferred.has(client)
     }
 
-    /// Time at which [`Self::work`] has timed work to do; none while the node is behind: due work then waits for the disk.
+    /// Time at which [`Self::work`] has timed work to do; none while the node is behind: due work then waits for the
+    /// disk.
     pub fn deadline(&self) -> Option<Timestamp> {
         let due = self.core.deadline().filter(|_| !self.is_behind());
         match (due, self.flush.map(|(_, at)| at)) {
@@ -385,8 +387,8 @@ impl Node {
     }
 }
 
-/// Splits a batch where one unit ends. A transaction commits in a unit of its own: all of it, and nothing else that could
-/// make the unit too large for a journal batch.
+/// Splits a batch where one unit ends. A transaction commits in a unit of its own: all of it, and nothing else that
+/// could make the unit too large for a journal batch.
 fn split_off_unit(commands: &mut Vec<Command>) -> Option<Vec<Command>> {
     let commits = |command: &Command| matches!(command, Command::Discharge { .. });
     match commands.iter().position(commits) {

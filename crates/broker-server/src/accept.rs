@@ -44,7 +44,7 @@ pub(crate) enum PortKind {
     Any,
     /// With TLS only.
     Tls,
-    /// As the first, and whoever looks after the broker is answered to its very end.
+    /// As the first, and requests of operators are answered until the server has ended.
     Watched,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, port
     }
 }
 
-/// While the server ends, tells those who ask over HTTP that it does, and why. Nobody waits for them.
+/// While the server ends, answers HTTP requests with that fact and its reason. The shutdown does not wait for them.
 async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
     let connection_limit = Arc::new(Semaphore::new(LATE_MAX));
     loop {
@@ -116,7 +116,7 @@ async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Answers one request while the server ends. Whoever has not asked after a short time is left.
+/// Answers one request while the server ends. A client that sends none within a short time is closed.
 async fn serve_to_the_end(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
     timeout(http::LINGER_TIME, serve_late(stream, address, shared)).await.unwrap_or(Ok(()))
 }
@@ -222,8 +222,8 @@ async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Tl
     Ok(stream)
 }
 
-/// Most bytes that a peer may say in a TLS handshake: its hello, which has 2 KiB at most where nobody is up to
-/// something, and a certificate with those that it is signed by.
+/// Most bytes that a peer may send in a TLS handshake: its hello, at most 2 KiB from an honest client, and its
+/// certificate chain.
 const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
 /// Result of a peer's first bytes, which must come within the handshake's time and before the server ends.

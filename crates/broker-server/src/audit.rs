@@ -1,8 +1,8 @@
-//! The audit log: who changed what, from where, and whether it was done. Lines of the target `ferrybus::audit`, each with
-//! the same fields: `docs/features/audit.md`.
+//! The audit log: who changed what, from where, and whether it was done. Lines of the target `ferrybus::audit`, each
+//! with the same fields: `docs/features/audit.md`.
 //!
 //! Invariant: no secret and no payload is part of a line; names that a client chose are quoted, and a line is short
-//! whatever they are. What was done is always told; of what was refused, so much in a minute.
+//! with names of any length. Every change that was done is logged; refused ones are limited per minute.
 
 use std::{
     net::SocketAddr,
@@ -25,7 +25,7 @@ use text::TARGET;
 /// One line of the audit log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
-    /// Name of the key, user or subject; `None`: nobody that is known.
+    /// Name of the key, user or subject; `None` for a client that is not known.
     pub(crate) who: Option<&'a str>,
     /// Address of the client.
     pub(crate) from: SocketAddr,
@@ -42,14 +42,15 @@ pub(crate) struct Entry<'a> {
 /// The log.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    /// For who is known and who is not: who has no key cannot hide what somebody tries who has one.
+    /// One limit for known clients and one for unknown ones, so that a client without a key cannot hide the attempts of
+    /// one with a key.
     limits: Mutex<[RateLimit; 2]>,
     per_minute: u32,
     metrics: Arc<Metrics>,
 }
 
 impl Audit {
-    /// Tells so many refused attempts in a minute of those who are known, and as many of all others.
+    /// Logs so many refused attempts per minute of known clients, and as many of all others.
     pub(crate) fn new(per_minute: u32, metrics: Arc<Metrics>) -> Self {
         let limits = Mutex::new([RateLimit::new(per_minute), RateLimit::new(per_minute)]);
         Self { limits, per_minute, metrics }

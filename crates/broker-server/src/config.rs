@@ -28,7 +28,7 @@ impl EntityPlan {
     }
 }
 
-/// Everything `Server::start` needs. The default listens nowhere and lets nobody do anything.
+/// Everything `Server::start` needs. The default opens no port and grants no right.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Addresses for AMQP. TLS clients are told apart by their first byte when `tls` is set.
@@ -44,7 +44,8 @@ pub struct ServerConfig {
     pub data_dir: PathBuf,
     /// The journal. The server draws its salt at each start.
     pub journal: JournalConfig,
-    /// The core, with the limits of entities. The server draws its token key at each start and tells it how payloads are read.
+    /// The core, with the limits of entities. The server draws its token key at each start and tells it how payloads
+    /// are read.
     pub core: CoreConfig,
     /// Entities to create at start when they do not exist, topics before their subscriptions.
     pub entities: Vec<EntityPlan>,

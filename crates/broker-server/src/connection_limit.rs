@@ -10,8 +10,8 @@ use std::sync::{
 
 use crate::io_threads::CountGuard;
 
-/// Connections beyond the limit that are served for long enough to be told so; HTTP clients, who have come to look
-/// after the broker, are answered. Those beyond these are closed without a word.
+/// Connections beyond the limit that are kept until they were sent the error; HTTP clients, which manage the broker,
+/// are answered. Connections beyond these are closed without an error.
 const OVER_LIMIT_MAX: usize = 64;
 
 /// The places of one server.

@@ -1,7 +1,6 @@
 //! Table of connections, for operators.
 //!
-//! A connection is entered when it begins and struck out when it ends. What it has open is asked of it when somebody
-//! wants to know, so that nothing is counted for nobody.
+//! A connection is added when it begins and removed when it ends. Its open links are counted only on request.
 //!
 //! Invariant: the list holds every connection that speaks AMQP, and none that has ended.
 

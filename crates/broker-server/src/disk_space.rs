@@ -1,7 +1,8 @@
-//! The log of a disk that is full: when sends begin to be refused, each minute while they are, and when they are taken again.
+//! The log of a disk that is full: when sends begin to be refused, each minute while they are, and when they are taken
+//! again.
 //!
-//! Invariant: at most one line a minute says that the disk is full, and one more that it is no longer, however often the
-//! state changes.
+//! Invariant: at most one line a minute says that the disk is full, and one more that it is no longer, however often
+//! the state changes.
 
 use std::{
     path::PathBuf,
@@ -46,7 +47,7 @@ pub(crate) async fn log_disk_space(
         match changed {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return,
-            // A full disk is measured when somebody sends. Without senders a disk that has room again would go unnoticed.
+            // A full disk is measured with each send. Without sends nothing would notice that it has space again.
             Err(_) => measure(),
         }
     }

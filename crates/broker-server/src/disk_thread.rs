@@ -1,6 +1,6 @@
-//! Disk threads. A small write is performed at once on the thread that runs the node, as long as nothing else waits, the disk is quick
-//! and no file has to be created; other writes go to a thread of their own, and files are prepared and deleted by another, so that
-//! no record waits for that.
+//! Disk threads. A small write is performed at once on the thread that runs the node, as long as nothing else waits,
+//! the disk is quick and no file has to be created; other writes go to a thread of their own, and files are prepared
+//! and deleted by another, so that no record waits for that.
 //!
 //! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
 
@@ -77,8 +77,8 @@ impl TimedDiskWorker {
 
 /// The journal asks for at most one write and a little background work at a time.
 const REQUESTS_MAX: usize = 16;
-/// A write up to this size, in bytes, is that of a sender who waits for each message: for him, waiting costs less than
-/// two changes of thread. One who goes on sending is read meanwhile.
+/// A write up to this size, in bytes, is likely that of a sender that waits for each message: for it the wait costs
+/// less than two thread switches. For a sender that pipelines, reading continues meanwhile.
 const AT_ONCE_BYTES_MAX: u64 = 8 << 10;
 /// While requests take longer, no connection's thread waits for one.
 const QUICK: Duration = Duration::from_millis(2);
@@ -95,8 +95,8 @@ impl DiskThread {
         Ok(Self { writes, others, worker })
     }
 
-    /// Performs `request`: at once if it is small, the one who runs the node is `alone` and the disk is free and quick;
-    /// else on the thread, which reports to the executor.
+    /// Performs `request`: at once if it is small, the caller is `alone` in running the node, and the disk is idle and
+    /// fast; otherwise on the thread, which reports to the executor.
     pub(crate) fn perform(&self, request: IoRequest, alone: impl Fn() -> bool) -> Option<IoDone> {
         if !request.is_write() {
             self.others.give(request);

@@ -1,5 +1,5 @@
-//! Executor of the node (flat combining, decision 11): a thread that submits an item runs the node if it is free; else the
-//! thread that runs it takes the item along. A housekeeper thread runs the node at its deadlines.
+//! Executor of the node (flat combining, decision 11): a thread that submits an item runs the node if it is free; else
+//! the thread that runs it takes the item along. A housekeeper thread runs the node at its deadlines.
 //!
 //! ```text
 //!   Idle ──submit──▶ Running ──nothing waits──▶ Idle
@@ -42,7 +42,7 @@ pub(crate) enum ExecutorItem {
     Register(ClientId, Arc<EffectQueue>),
     /// Commands of a connection, and what they weigh in its in-flight account (bytes).
     Batch(Batch, usize),
-    /// A connection is over: no more batches, nobody reads its effect queue.
+    /// A connection has ended: no more batches, and its effect queue is not read any more.
     Forget(ClientId),
     /// A piece of disk work is done.
     Io(IoDone),
@@ -137,13 +137,13 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Nothing waits yet; the node's time is that of `clock`. All connections together may have so many bytes of commands
-    /// waiting.
+    /// Nothing waits yet; the node's time is that of `clock`. All connections together may have so many bytes of
+    /// commands waiting.
     pub(crate) fn new(clock: Arc<Clock>, max_in_flight_bytes: usize) -> Self {
         Self { clock, ingress_credit: Arc::new(IngressCredit::new(max_in_flight_bytes)), ..Self::default() }
     }
 
-    /// A effect queue for one who brings commands.
+    /// An effect queue for a submitter of commands.
     pub(crate) fn effect_queue(&self) -> Arc<EffectQueue> {
         Arc::new(EffectQueue::new(Arc::clone(&self.ingress_credit)))
     }
@@ -197,8 +197,8 @@ impl Executor {
         }
     }
 
-    /// Runs the node when nobody comes whose work would do it: at its deadlines, and with what was left over. It wants
-    /// a thread of its own, and returns when the node has ended and is gone with its files.
+    /// Runs the node when no submitter does: at its deadlines, and for work that was left. Runs on a thread of its own,
+    /// and returns when the node has ended and its files are closed.
     pub(crate) fn run_housekeeper(&self) -> Ended {
         let ended = catch_unwind(AssertUnwindSafe(|| self.housekeep())).unwrap_or_else(|_| {
             self.fail();
@@ -260,8 +260,8 @@ impl Executor {
         }
     }
 
-    /// Ends the node for everybody after a panic in it, or in what works for it: its state may be anything, and nobody
-    /// must wait for it for ever.
+    /// Ends the node after a panic in it or in a thread that works for it: its state may be inconsistent, and no task
+    /// may wait for it for ever.
     pub(crate) fn fail(&self) {
         error!("the broker has panicked, see above; nothing more is accepted, restart to recover");
         self.end(self.state(), Ended::Panicked);
@@ -269,7 +269,7 @@ impl Executor {
 
     fn run_steps(&self, node_driver: &mut NodeDriver, steps: u32) {
         let mut items = Vec::new();
-        // One write may be waited for, if nobody has come meanwhile; then others have their turn.
+        // One write may be waited for, if no batch was submitted meanwhile; then other submitters have their turn.
         let waited = Cell::new(false);
         let may_wait = || !waited.get() && self.state().items.is_empty() && !waited.replace(true);
         for run_state in 1.. {
@@ -334,12 +334,12 @@ impl Executor {
     }
 
     fn node(&self) -> MutexGuard<'_, Option<NodeDriver>> {
-        // After a panic nobody runs it any more: see `fail`.
+        // After a panic the node does not run any more: see `fail`.
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Turns of one who came with work of his own; the rest is left to the housekeeper.
+/// Turns of a submitter; the rest is left to the housekeeper.
 const STEPS_MAX: u32 = 64;
 /// Time without anything to do after which things are quiet; it passes twice at the most.
 const IDLE_AFTER: Duration = Duration::from_millis(50);

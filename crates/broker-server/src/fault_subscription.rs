@@ -1,6 +1,6 @@
 //! Notification of one connection about injected faults.
 //!
-//! Invariant: whatever was ordered before a look is covered by it, and what is ordered after it wakes the task again.
+//! Invariant: faults that were injected before a check are covered by it, and later ones wake the task again.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ impl FaultSubscription {
         news.mark_unchanged();
         let mut waiting = news.clone();
         let next = Box::pin(async move {
-            // An error means that the server is gone, and nobody orders anything any more.
+            // An error means that the server has ended, so no more faults are injected.
             if waiting.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -35,7 +35,7 @@ impl IngressCredit {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The node has dealt with `bytes`; wakes those who wait to read, if they may again.
+    /// The node has processed `bytes`; wakes the connections that wait to read, if they may again.
     pub(crate) fn remove(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before >= self.limit && before - bytes < self.limit {

@@ -64,7 +64,7 @@ impl Spawner {
         let place = CountGuard::take(&lane.serves);
         // Boxed here, for a future that captures another holds it twice.
         let future = Box::pin(future);
-        // The thread forgets the task when it is done; nobody waits for it.
+        // The handle is dropped: the task ends by itself, and no other task waits for it.
         drop(lane.runtime.spawn(async move {
             future.await;
             drop(place);

@@ -1,7 +1,7 @@
 //! Refresh of the keys of identity providers: periodically, and when a token names an unknown key.
 //!
-//! Invariant: however many tokens ask for it, a provider is asked at most once in [`PAUSE_MIN`], and once more by each reload, with
-//! bounded time and size; keys that are held stay as they are until a whole new set is there.
+//! Invariant: however many tokens ask for it, a provider is asked at most once in [`PAUSE_MIN`], and once more by each
+//! reload, with bounded time and size; keys that are held stay as they are until a whole new set is there.
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::remote::{Remote, RemoteError};
 pub struct KeySource {
     /// Which of the authority's issuers they are for.
     pub issuer: usize,
-    /// `https://…`, or `http://…` where nobody can listen.
+    /// `https://…`, or `http://…` on a network that cannot be intercepted.
     pub url: String,
     /// Authorities to trust for `https`, in a PEM file.
     pub authorities: Option<PathBuf>,
@@ -31,14 +31,14 @@ pub struct KeySource {
 
 /// Time between two fetches at least, however many tokens ask.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// Time between two fetches when nobody asks.
+/// Time between two fetches without a request for one.
 const PAUSE: Duration = Duration::from_secs(3600);
 /// The same after one that failed.
 const PAUSE_FAILED: Duration = Duration::from_secs(60);
 /// Time for one fetch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everybody who keeps keys fresh.
+/// All tasks that refresh keys.
 pub(crate) struct Keepers {
     runtime: Handle,
     /// Changes with each token that names an unknown key.

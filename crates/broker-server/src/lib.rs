@@ -1,9 +1,9 @@
 //! Sockets, threads, the real clock and the real disk around the pure crates.
 //!
-//! One task drives each connection, whoever brings work runs the node, one thread writes what the journal collects.
-//! Everything that decides lives in the crates below; here is only who runs it, and when.
+//! One task drives each connection; the task that submits a batch runs the node, unless it is running; one thread
+//! writes the journal. All decisions are made in the crates below; this one schedules them.
 //!
-//! Invariant: whatever ends a connection, its gateway's last commands reach the node, so no lock is left behind.
+//! Invariant: a connection can end in any way, and the last commands of its gateway reach the node, so no lock is left.
 
 mod accept;
 mod audit;

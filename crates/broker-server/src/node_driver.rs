@@ -137,7 +137,7 @@ impl NodeDriver {
             self.node.close();
         }
         self.more |= self.give_to_disk(alone);
-        // After the disk was used at once, too: nothing may come that would make anybody look.
+        // Also after a write at once: no later event may come that would report the fault.
         if let Some(reason) = self.node.fault() {
             error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
             return Some(Ended::Poisoned);
@@ -206,12 +206,12 @@ impl NodeDriver {
         if self.clock.advance(by) {
             self.advanced.push(answer);
         } else {
-            // Nothing has changed. Who asked may have gone.
+            // Nothing has changed. The client that asked may have disconnected.
             answer.send(None).ok();
         }
     }
 
-    /// Answers those who moved the time, unless something is due still, or waits for the disk.
+    /// Answers the requests that advanced the clock, unless work is still due or waits for the disk.
     fn answer_advanced(&mut self, now: Timestamp) {
         if !self.node.is_behind() && self.node.deadline().is_none_or(|deadline| deadline > now) {
             for answer in self.advanced.drain(..) {
@@ -220,7 +220,8 @@ impl NodeDriver {
         }
     }
 
-    /// Lets clients send on, unless the disk is so far behind that memory must be spared, or what they sent still waits.
+    /// Lets clients send on, unless the disk is so far behind that memory must be spared, or what they sent still
+    /// waits.
     fn release_credit(&mut self) {
         if self.node.is_behind() {
             return;

@@ -50,7 +50,7 @@ impl NodeThread {
             if ended != Ended::Stopped {
                 shutdown::order(&stop, Shutdown::Failed);
             }
-            // Nobody listens when the server already waits for the thread itself.
+            // The receiver is dropped when the server already waits for the thread itself.
             tell.send(()).ok();
             ended
         })?;

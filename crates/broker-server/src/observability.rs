@@ -11,13 +11,13 @@ use crate::otlp::TelemetryConfig;
 /// Configuration of metrics, logs and traces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ObservabilityConfig {
-    /// `/metrics` is shown to everybody who asks.
+    /// `/metrics` needs no log-in.
     pub anonymous_metrics: bool,
     /// Entities shown in one scrape.
     pub max_entities: usize,
     /// An operation that takes longer is logged; `None`: none is.
     pub slow_operation: Option<Duration>,
-    /// Refused attempts that the audit log tells in a minute: of those who are known, and as many of all others.
+    /// Refused attempts in the audit log per minute: of known clients, and as many of all others.
     pub refused_attempts_per_minute: u32,
     /// Refusals that carry a tracking id and that the log tells in a minute.
     pub refusals_per_minute: u32,

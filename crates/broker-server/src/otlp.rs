@@ -1,6 +1,7 @@
 //! Spans on their way to a collector: OTLP over HTTP, in its JSON form.
 //!
-//! Invariant: nobody waits for the collector: what waits for it is bounded, and what does not fit is counted and gone.
+//! Invariant: no message waits for the collector: the queue of spans is bounded, and spans that do not fit are counted
+//! and dropped.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -183,7 +184,7 @@ impl Exporter {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        // The collector has taken them, whatever its answer goes on to say.
+        // The collector has taken them: the rest of its answer is ignored.
         self.collector.exchange(request, Bytes::from(body), ANSWER_BYTES_MAX).await.map(drop)
     }
 }

@@ -1,6 +1,6 @@
-//! Says at start which files with secrets more than their owner can read.
+//! Warns at start of files with secrets that other users than their owner can read.
 //!
-//! Invariant: it changes nothing and stops nothing: who may read them is the operator's to decide, once they know.
+//! Invariant: it only warns: the operator decides who may read the files.
 
 use std::{
     fs,

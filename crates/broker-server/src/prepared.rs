@@ -1,5 +1,5 @@
-//! A broker whose journal has been read and that nobody can connect to yet: the time to look at its entities and to
-//! change them.
+//! Broker whose journal has been read and that accepts no connections yet, so that entities can be compared and
+//! changed.
 //!
 //! Invariant: its ports are taken, so that no other process gets them, and refuse every connection until
 //! [`Prepared::listen`]: what can be connected to is ready.
@@ -106,7 +106,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Makes these changes in this order. The first that is refused is the error; what comes before and behind it is made.
+    /// Makes these changes in this order. The first that is refused is the error; what comes before and behind it is
+    /// made.
     pub fn change(&mut self, changes: Vec<EntityChange>) -> Result<(), StartError> {
         let names: Vec<String> = changes.iter().map(|change| change.entity().to_owned()).collect();
         let commands =
@@ -224,7 +225,7 @@ fn refused(name: &str, error: EntityError) -> StartError {
 #[derive(Debug)]
 pub(crate) struct Ports(Vec<Port>);
 
-/// A port that is taken: nobody else can listen there, and the system refuses connections to it.
+/// A port that is bound: no other process can listen there, and the system refuses connections to it.
 #[derive(Debug)]
 struct Port {
     socket: TcpSocket,

@@ -116,7 +116,7 @@ impl Server {
         prepared.listen()
     }
 
-    /// Takes the ports, recovers the journal and starts the threads. Nobody can connect before [`Prepared::listen`].
+    /// Takes the ports, recovers the journal and starts the threads. No client can connect before [`Prepared::listen`].
     pub fn prepare(config: &ServerConfig) -> Result<Prepared, StartError> {
         raise_file_limit(config.max_connections);
         let tls = Arc::new(TlsEndpoint::new(config.tls.as_ref(), Arc::clone(&config.authority))?);
@@ -216,8 +216,8 @@ impl Server {
         }
     }
 
-    /// Serves until SIGTERM, SIGINT or another signal that asks to end, or a failure of the node, then ends gracefully. A reload has
-    /// nothing to read.
+    /// Serves until SIGTERM, SIGINT or another signal that asks to end, or a failure of the node, then ends gracefully.
+    /// A reload has nothing to read.
     pub fn run_until_signal(self) -> Outcome {
         match Signals::watch() {
             Ok(signals) => self.run(signals, |_| warn!("there is no configuration to read again")),

@@ -10,7 +10,7 @@ pub(crate) enum Shutdown {
     /// Not yet.
     #[default]
     No,
-    /// Somebody asked for it.
+    /// It was asked for.
     Asked,
     /// The node has ended by itself: nothing more can be answered.
     Failed,

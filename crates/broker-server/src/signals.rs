@@ -1,7 +1,7 @@
 //! Signals to the process, and the action that each of them asks for.
 //!
-//! Invariant: from [`Signals::watch`] on no signal that can be caught ends the process otherwise than by an orderly shutdown, and
-//! none is lost, however late somebody waits for it.
+//! Invariant: from [`Signals::watch`] on no signal that can be caught ends the process otherwise than by an orderly
+//! shutdown, and none is lost that arrives before the first wait.
 
 use std::{fs, future::poll_fn, io, task::Poll};
 
@@ -40,7 +40,8 @@ struct Watched {
 }
 
 impl Signals {
-    /// From now on. A signal that asks for a shutdown still ends the process at once: nothing has begun that would need time to end.
+    /// From now on. A signal that asks for a shutdown still ends the process at once: nothing has begun that would need
+    /// time to end.
     pub fn watch() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let mut signals = Self { watched: Vec::new(), hangup: hangup(), runtime };
@@ -48,15 +49,16 @@ impl Signals {
         Ok(signals)
     }
 
-    /// From now on those that ask for a shutdown are handled, too. A caller that announces the broker as ready calls this before, so
-    /// that a signal which comes at once leads to an orderly shutdown.
+    /// From now on those that ask for a shutdown are handled, too. A caller that announces the broker as ready calls
+    /// this before, so that a signal which comes at once leads to an orderly shutdown.
     pub fn watch_shutdown(&mut self) {
         if !self.watched.iter().any(|watched| watched.action == Action::Shutdown) {
             self.add(|action| action == Action::Shutdown);
         }
     }
 
-    /// Watches those whose action is wanted. One that cannot be watched is named in the log, and keeps its default action.
+    /// Watches those whose action is wanted. One that cannot be watched is named in the log, and keeps its default
+    /// action.
     fn add(&mut self, wanted: impl Fn(Action) -> bool) {
         let _inside = self.runtime.enter();
         for (number, name, action) in all(self.hangup).into_iter().filter(|(.., action)| wanted(*action)) {
@@ -119,8 +121,8 @@ const fn of_linux() -> Vec<(i32, String, Action)> {
     Vec::new()
 }
 
-/// A terminal that is closed sends SIGHUP to its processes, which then end; `nohup` makes an exception. Without a terminal the
-/// signal is the usual one for a service to read its configuration again.
+/// A terminal that is closed sends SIGHUP to its processes, which then end; `nohup` makes an exception. Without a
+/// terminal the signal is the usual one for a service to read its configuration again.
 fn hangup() -> Action {
     let has_terminal = fs::File::open("/dev/tty").is_ok();
     if has_terminal && !ignores(Number::HUP) { Action::Shutdown } else { Action::Reload }

@@ -31,7 +31,7 @@ pub(crate) enum OperationTarget {
     Nowhere,
 }
 
-/// A turn that is not over for those who wait for it.
+/// A turn whose effects still wait.
 #[derive(Debug)]
 struct NodeStep {
     /// Its effects leave when the journal is durable up to here.
@@ -83,8 +83,8 @@ impl SlowLog {
         }
     }
 
-    /// A turn is done that began then, after its first command had waited; its effects leave when the journal is durable
-    /// up to `until`.
+    /// A turn is done that began then, after its first command had waited; its effects leave when the journal is
+    /// durable up to `until`.
     pub(crate) fn on_step(&mut self, began: Instant, waited: Duration, until: Position) {
         let Some((operation, target, commands)) = self.first.take() else { return };
         if self.steps.len() < STEPS_MAX {

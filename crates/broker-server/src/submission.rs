@@ -1,7 +1,7 @@
 //! Submission of commands from a connection to the node.
 //!
-//! Invariant: what waits for the node is weighed by what it holds in memory, so that who has handed over too much is not
-//! read from.
+//! Invariant: waiting commands are weighed by their memory, so that a connection that has submitted too much is not
+//! read.
 
 use broker_core::{Batch, ClientId, Command, Message, Operation};
 use bytes::Bytes;

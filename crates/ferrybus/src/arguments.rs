@@ -134,13 +134,13 @@ pub(crate) struct ServeArguments {
     /// Earlier name of `--data-dir`
     #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "data_dir")]
     pub(crate) data: Option<PathBuf>,
-    /// What accepted messages survive [default: fsync]
+    /// Failure that accepted messages survive [default: fsync]
     #[arg(long, value_parser = words::of_argument::<Durability>())]
     pub(crate) durability: Option<Durability>,
     /// Create a queue when a client attaches to a missing one
     #[arg(long)]
     pub(crate) auto_create: bool,
-    /// What clients without credentials may do [default: deny]
+    /// Rights of clients without credentials [default: deny]
     #[arg(long)]
     pub(crate) anonymous: Option<Anonymous>,
     /// Queue to create at start if missing, may be given several times
@@ -170,16 +170,17 @@ pub(crate) struct ServeArguments {
     /// The Azure emulator's Config.json, as it is
     #[arg(long, value_name = "FILE")]
     pub(crate) emulator_config: Option<PathBuf>,
-    /// What to do with entities that differ from their file [default: apply with `--emulator-config`, else keep]
+    /// Treatment of entities that differ from their file [default: apply with `--emulator-config`, else keep]
     #[arg(long)]
     pub(crate) on_difference: Option<OnDifference>,
-    /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else the file's, else info]
+    /// Level or filter of the log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else the file's,
+    /// else info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log_level: Option<String>,
     /// Earlier name of `--log-level`
     #[arg(long, value_name = "FILTER", hide = true, conflicts_with = "log_level")]
     pub(crate) log: Option<String>,
-    /// How log lines look [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
     /// Log each AMQP connection that is opened and closed [default: true]
@@ -235,7 +236,7 @@ pub(crate) struct JournalArguments {
     pub(crate) json: bool,
 }
 
-/// How a client command reaches the broker.
+/// Address and log-in of a client command.
 #[derive(Args, Debug)]
 pub(crate) struct ConnectArguments {
     /// Connection string [default: `$FERRYBUS_CONNECTION_STRING`, else the development key at localhost]
@@ -268,13 +269,13 @@ pub(crate) struct SendArguments {
     /// A body of this many bytes, such as `1 KiB`
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<Bytes>,
-    /// How many messages
+    /// Number of messages
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) count: u64,
     /// Application property, may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) property: Vec<(String, String)>,
-    /// How long a message lives, such as `30s`
+    /// Time to live of a message, such as `30s`
     #[arg(long, value_name = "TIME")]
     pub(crate) ttl: Option<Span>,
     /// Message id; with several messages `-1`, `-2` … is appended
@@ -306,10 +307,10 @@ pub(crate) struct ReceiveArguments {
     /// At most this many messages [default: all there are; 1000 of those that are given back]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) count: Option<u64>,
-    /// How messages are taken
+    /// Receive mode
     #[arg(long, value_enum, default_value_t = Mode::PeekLock)]
     pub(crate) mode: Mode,
-    /// What to do with each message under its lock
+    /// Outcome for each message under its lock
     #[arg(long, value_enum, default_value_t = Settle::Complete)]
     pub(crate) settle: Settle,
     /// Reason to give with `--settle dead-letter`
@@ -325,7 +326,7 @@ pub(crate) struct ReceiveArguments {
     pub(crate) connect: ConnectArguments,
 }
 
-/// How messages are taken.
+/// Receive mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Mode {
     /// Each is locked until settled.
@@ -334,7 +335,7 @@ pub(crate) enum Mode {
     ReceiveAndDelete,
 }
 
-/// What to do with a locked message.
+/// Outcome for a locked message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Settle {
     /// Remove it.
@@ -368,7 +369,7 @@ pub(crate) struct PeekArguments {
 pub(crate) struct BenchArguments {
     /// Name of the queue; it should be empty
     pub(crate) queue: String,
-    /// How many messages
+    /// Number of messages
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) count: u64,
     /// Bytes of each body, such as `1 KiB`
@@ -417,15 +418,15 @@ pub(crate) enum FaultCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct FaultArguments {
-    /// What goes wrong
+    /// Kind of the fault
     pub(crate) kind: FaultKind,
     /// Entity where it does, with everything below [default: everywhere]
     #[arg(long, value_name = "NAME")]
     pub(crate) entity: Option<String>,
-    /// How often
+    /// Number of times
     #[arg(long, value_name = "NUMBER", required_unless_present = "duration")]
     pub(crate) count: Option<u64>,
-    /// How long, such as `30s`
+    /// Duration, such as `30s`
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<Span>,
     /// For how long a settlement is held up
@@ -435,7 +436,7 @@ pub(crate) struct FaultArguments {
     pub(crate) connect: ConnectArguments,
 }
 
-/// What can be made to go wrong.
+/// Kinds of faults that can be injected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum FaultKind {
     /// A settlement finds its lock lost.

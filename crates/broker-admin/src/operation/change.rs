@@ -47,7 +47,7 @@ impl Change {
         context.store(command, name, 200, Some(Box::new(self)))
     }
 
-    /// Tries again, for the entity as somebody else has left it.
+    /// Tries again with the new version of the entity, which another client has changed.
     pub(super) fn again(self, context: Context) -> Step {
         match self.attempts.checked_sub(1) {
             Some(attempts @ 1..) => Self { attempts, ..self }.begin(context),

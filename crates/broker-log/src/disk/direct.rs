@@ -1,7 +1,7 @@
 //! Direct I/O (`O_DIRECT`): the disk reads records from the write cache, past the page cache.
 //!
-//! Such a write has whole blocks, of the file and of memory. Records lie in memory as they will lie in the file, seen from
-//! the beginning of a block, so most blocks can be taken in place; those that have several pieces are gathered.
+//! Such a write has whole blocks, of the file and of memory. Records lie in memory as they will lie in the file, seen
+//! from the beginning of a block, so most blocks can be taken in place; those that have several pieces are gathered.
 //!
 //! Invariant: a block that an earlier write has begun is written again with the same beginning.
 
@@ -37,8 +37,8 @@ struct Current {
 }
 
 impl Direct {
-    /// Writes `parts` from `offset` on, and zeros to the end of the last block. `open` opens the file for it, `read` reads
-    /// from an offset. `EOPNOTSUPP` and `EINVAL` say that it cannot be done this way.
+    /// Writes `parts` from `offset` on, and zeros to the end of the last block. `open` opens the file for it, `read`
+    /// reads from an offset. `EOPNOTSUPP` and `EINVAL` say that it cannot be done this way.
     pub(super) fn append(
         &mut self,
         id: FileId,
@@ -50,7 +50,7 @@ impl Direct {
         if self.is_unknown {
             return Err(Errno::OPNOTSUPP.into());
         }
-        // After an error nobody knows what the last block has: it is read again.
+        // After an error the content of the last block is unknown, so it is read again.
         let mut current = match self.current.take() {
             Some(current) if current.id == id && current.end == offset => current,
             _ => {
@@ -75,7 +75,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Somebody else writes to this file, creates or deletes it.
+    /// Another handle writes to this file, creates or deletes it.
     pub(super) fn forget(&mut self, id: FileId) {
         self.current.take_if(|current| current.id == id);
     }

@@ -193,7 +193,7 @@ impl Disk for FaultyDisk {
     fn sync_data(&self, file: FileId) -> io::Result<()> {
         let state = &mut *self.state();
         if let Some(kind) = state.faults.fails(DiskCall::SyncData(file)) {
-            // As Linux does it: the pages count as clean now, whatever reached the disk.
+            // As Linux does it: the pages count as clean now, even if they did not reach the disk.
             state.flush(file, false);
             return Err(kind.into());
         }

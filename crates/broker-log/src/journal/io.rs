@@ -170,7 +170,7 @@ fn is_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// So much is written even when nobody waits for it.
+/// So many bytes are written even when no effect waits for them.
 const GROUP_COMMIT_BYTES: u64 = 256 << 10;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 /// The target of all lines.
 pub(crate) const TARGET: &str = "ferrybus::audit";
 
-/// The beginning of a text that a client chose, who may not even be known.
+/// The beginning of a text that a client chose, perhaps before its log-in.
 pub(crate) fn short(text: &str) -> &str {
     text.char_indices().nth(NAME_CHARS_MAX).map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
 }

@@ -1,7 +1,7 @@
 //! The log of one AMQP connection: that it was opened, who logged in, and how it ended.
 //!
-//! Invariant: a connection that its client never opened has no line; each other has one when it is opened and one when it
-//! is closed. What the client chose is cut short.
+//! Invariant: a connection that its client never opened has no line; each other has one when it is opened and one when
+//! it is closed. What the client chose is cut short.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionLog {
 enum Stage {
     Begun,
     Opened,
-    /// A token says who it is.
+    /// A token identifies the client.
     Authenticated,
     Closed,
 }

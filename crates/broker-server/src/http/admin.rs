@@ -1,4 +1,4 @@
-//! The management API on the socket's side: who asks, what the core is asked, and the answer.
+//! Management API, on the side of the socket: log-in, commands to the core, and the response.
 //!
 //! Invariant: nothing is asked of the core for a request that was not admitted, and no answer leaves before the core
 //! has said that it is durable.
@@ -80,7 +80,7 @@ pub(super) fn answer_nowhere(
     http(tracked(context, answer, host, path), wanted_id(request.headers()))
 }
 
-/// Answers a request that is refused before anybody looks what it asks.
+/// Answers a request that is refused before it is parsed.
 pub(super) fn refused(
     context: &RequestContext,
     request: &hyper::Request<Incoming>,

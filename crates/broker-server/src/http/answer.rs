@@ -23,10 +23,10 @@ pub(super) enum Refusal {
     /// The request makes no sense.
     #[error("{0}")]
     Bad(String),
-    /// Nobody says who asks, or what is said is not true.
+    /// No log-in, or a wrong one.
     #[error("{0}")]
     Unauthorized(String, Unproven, RefusedLogin),
-    /// It is known who asks, and they may not do that.
+    /// A known client without the right.
     #[error("{why}")]
     Forbidden {
         /// Name of the client; empty if unknown.
@@ -70,7 +70,7 @@ pub(super) enum Unproven {
     NoTransportSecurity = 40101,
     /// There is none.
     Missing = 40102,
-    /// Signed by nobody that is known.
+    /// Signed with an unknown key.
     Signature = 40103,
     /// For another place.
     Audience = 40104,
@@ -104,7 +104,7 @@ impl Refusal {
         }
     }
 
-    /// Nobody who may not do it.
+    /// The client lacks the right.
     pub(super) fn forbidden(why: impl Into<String>) -> Self {
         Self::Forbidden { who: Box::default(), why: why.into() }
     }

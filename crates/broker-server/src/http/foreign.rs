@@ -1,8 +1,8 @@
 //! Keeps pages of other sites out, which a browser lets speak to every host, the machine that it runs on included.
 //!
-//! A page cannot read what another host answers unless that allows it, but it can send: so what a page of another site asks must
-//! change nothing. And a site can have its own name point to this broker after its page has come ("DNS rebinding"): to the browser
-//! the broker is then that site itself. So a request must be for a name of this broker.
+//! A page cannot read what another host answers unless that allows it, but it can send: so what a page of another site
+//! asks must change nothing. And a site can have its own name point to this broker after its page has come ("DNS
+//! rebinding"): to the browser the broker is then that site itself. So a request must be for a name of this broker.
 //!
 //! Invariant: both are decided before anything else is looked at, on every path.
 
@@ -52,8 +52,9 @@ fn is_of_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.keys().any(|name| name.as_str().starts_with("sec-fetch-"))
 }
 
-/// Whether an origin is the one of the host that is asked. Through a WebSocket another port of the same host does: tools serve
-/// their page from one, and SDKs name one that is not the broker's. A sandbox and a file have the origin `null`.
+/// Whether an origin is the one of the host that is asked. Through a WebSocket another port of the same host does:
+/// tools serve their page from one, and SDKs name one that is not the broker's. A sandbox and a file have the origin
+/// `null`.
 fn is_of(origin: &str, host: &str, any_port: bool) -> bool {
     let Some((scheme, origin)) = origin.split_once("://") else { return false };
     let usual = if matches!(scheme, "https" | "wss") { 443 } else { 80 };
@@ -66,9 +67,9 @@ fn is_of(origin: &str, host: &str, any_port: bool) -> bool {
     }
 }
 
-/// Whether a host can be no name of somebody else's. An address is what it says, and nobody on the Internet can register a name
-/// with one label or below the endings that are set aside for local use: such a name comes from this machine, its containers
-/// or its network, as the service names of containers do. All others the operator has to have named, by `hostnames` or in a
+/// Whether a host name cannot belong to a foreign site. An address cannot, and neither can a name with one label or
+/// below the endings that are reserved for local use, because such names cannot be registered on the Internet: they
+/// come from this machine, its containers or its network. The operator has to name all others, by `hostnames` or in a
 /// certificate.
 fn is_ours(host: &str, names: &HostNames) -> bool {
     let Some((name, _)) = split_authority(host) else { return false };
@@ -85,8 +86,8 @@ fn is_ours(host: &str, names: &HostNames) -> bool {
     }
 }
 
-/// Endings that are in no public name server: RFC 6761 section 6, RFC 6762 section 3, ICANN's resolution on `internal`, and that of
-/// Kubernetes' services.
+/// Endings that are in no public name server: RFC 6761 section 6, RFC 6762 section 3, ICANN's resolution on `internal`,
+/// and that of Kubernetes' services.
 const LOCAL_ENDINGS: [&str; 5] = ["localhost", "local", "internal", "test", "svc"];
 /// Characters of a client's text in a refusal.
 const SHOWN_CHARS_MAX: usize = 256;

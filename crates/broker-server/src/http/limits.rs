@@ -1,6 +1,6 @@
-//! `GET /$ferrybus/limits`: what bounds all entities, for who compares them with a file.
+//! `GET /$ferrybus/limits`: the limits of all entities, for clients that compare entities with a file.
 //!
-//! Invariant: shown to who may manage the whole namespace, and to nobody else.
+//! Invariant: shown only to clients that may manage the whole namespace.
 
 use broker_auth::Scope;
 use hyper::{Method, Request, StatusCode, body::Incoming};

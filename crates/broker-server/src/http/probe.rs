@@ -1,4 +1,4 @@
-//! Results of probes: whether the broker can be used, and why not.
+//! Results of health probes: whether the broker can be used, else the reason.
 //!
 //! Invariant: a result is shared by all probes of a short time, whatever their path.
 

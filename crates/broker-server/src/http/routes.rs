@@ -138,7 +138,7 @@ fn route(uri: &Uri) -> Option<Route> {
     if let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) {
         return Some(*route);
     }
-    // An entity may have such a name. Who manages it says so in the query.
+    // An entity may have such a name. A management request says so in its query.
     let is_managed = uri.query().is_some_and(|query| query.to_ascii_lowercase().contains("api-version"));
     let (_, route) = WATCHED.iter().find(|(known, _)| *known == path && !is_managed)?;
     Some(*route)

@@ -1,10 +1,10 @@
-//! Those who look at thousands of entities give way to those who send and receive.
+//! Listings and scrapes of thousands of entities yield to message traffic (decision 24).
 //!
-//! A look is made in slices. While connections hand commands to the node, there is a pause before each slice, and all who
-//! look share these pauses: so much of the machine as a slice costs in a pause is what looking takes from the others,
-//! however many look and however fast they ask.
+//! A listing is made in slices. While connections submit commands to the node, there is a pause before each slice, and
+//! all listings share these pauses: together they take at most the cost of one slice for each pause, at any number and
+//! rate of requests.
 //!
-//! Invariant: while others are at work, at most one slice is begun in each [`PAUSE`]; while nobody else is, none waits.
+//! Invariant: during message traffic at most one slice is begun in each [`PAUSE`]; without traffic none waits.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Time after a batch for which message traffic counts as active.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// The pauses of all who look. One for the whole broker.
+/// The pauses of all listings. One for the whole broker.
 #[derive(Debug, Default)]
 pub(crate) struct ScrapeThrottle(Mutex<Traffic>);
 
@@ -31,7 +31,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Whether others are at work, who have handed over so much by now.
+    /// Whether there is message traffic, given the bytes that connections have submitted so far.
     fn goes_on(&mut self, handed_over: u64, now: Instant) -> bool {
         if handed_over != self.seen {
             (self.seen, self.until) = (handed_over, Some(now + LINGER));

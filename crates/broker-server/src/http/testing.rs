@@ -1,6 +1,6 @@
 //! Test interface: advances the clock and injects faults.
 //!
-//! Invariant: nothing here does anything unless the broker was started for testing, and only for who may manage the
+//! Invariant: has an effect only in a broker that was started for testing, and only for clients that may manage the
 //! whole namespace.
 
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn time_response(context: &RequestContext, now_ms: u64) -> HttpResponse {
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }
 
-/// Lets in who may manage the namespace, and says who it is, of a broker that was started for testing.
+/// Authorizes a client that may manage the namespace, in a broker that was started for testing; returns its identity.
 pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
     let shared = &context.shared;
     let wanted = (Right::Manage, &Scope::namespace());
@@ -77,7 +77,7 @@ pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box
     Ok(who)
 }
 
-/// Notes what somebody has asked for who was admitted.
+/// Logs the request of an authorized client.
 pub(super) fn audit(context: &RequestContext, who: &str, action: &str, subject: &str) {
     let entry = Entry { who: Some(who), from: context.from, action, entity: "", subject, refused: None };
     context.shared.audit.write(entry);

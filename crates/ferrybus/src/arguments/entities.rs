@@ -253,7 +253,7 @@ pub(crate) struct RuleArguments {
     /// Filter that lets nothing in
     #[arg(long)]
     pub(crate) none: bool,
-    /// What is changed of the copy, in the SQL language; an empty text ends that
+    /// Action on the copy, in the SQL language; an empty text removes it
     #[arg(long, value_name = "TEXT")]
     pub(crate) action: Option<String>,
     #[command(flatten)]

@@ -15,9 +15,9 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// What is done at once lies in one batch of the journal, of less than 4 GiB; what the rules of a topic say of a message that
-/// is due, up to 1.5 KiB for each, comes on top. At the least a batch of 1 MiB, as clients make them, fits into a queue
-/// whatever the size of its messages.
+/// One step is one batch of the journal, of less than 4 GiB; the errors of a topic's rules for a message that is due,
+/// up to 1.5 KiB for each rule, come on top. At least a batch of 1 MiB, as clients make them, fits into a queue with
+/// messages of any size.
 const AT_ONCE: std::ops::RangeInclusive<u64> = 16 * MIB..=GIB;
 
 /// The field of the configuration of the server that has this path.
@@ -249,7 +249,8 @@ pub(crate) static LIMITS: [Limit; 26] = [
     TLS_CHECK_INTERVAL,
 ];
 
-/// Keys that earlier versions had, in the order of the alphabet: they are ignored with a notice. docs/renamed.md lists them.
+/// Keys that earlier versions had, in the order of the alphabet: they are ignored with a notice. docs/renamed.md lists
+/// them.
 pub(crate) const REMOVED: [&str; 6] = [
     "expiry",
     "limits.http_write_time_out",
