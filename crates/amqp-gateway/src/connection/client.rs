@@ -146,7 +146,7 @@ impl Client {
     }
 
     /// The client has shown that it is one of Service Bus.
-    pub(crate) const fn is_of_service_bus(&mut self) {
+    pub(crate) const fn set_service_bus(&mut self) {
         self.dialect = Dialect::ServiceBus;
     }
 

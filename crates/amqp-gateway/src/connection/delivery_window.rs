@@ -12,7 +12,7 @@ pub(crate) struct DeliveryWindow {
     delivered: u64,
     /// Output bytes built and not yet taken by the transport.
     unwritten: u64,
-    /// What the core was announced last.
+    /// The limit that the core was told last.
     announced: u64,
 }
 

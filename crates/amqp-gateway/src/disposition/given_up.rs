@@ -1,5 +1,5 @@
-//! Which open deliveries of a session its peer has given up with their links. Nothing is known of them any more; but what
-//! is said of one in a transaction is not done, and the transaction must not succeed without it.
+//! Open deliveries of a session that its peer has given up with their links. Nothing is known of them any more; but a
+//! settlement of one in a transaction is not done, and the transaction must not succeed without it.
 //!
 //! Invariant: of the deliveries that were given up since the last 2^30 none is missed; beyond [`RUNS_MAX`] runs of them
 //! the deliveries between two runs count, too.
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// Most runs that are kept.
 const RUNS_MAX: usize = 256;
-/// What lies so many deliveries back is forgotten, before the order of numbers turns.
+/// A delivery that lies so many numbers back is forgotten, before the order of numbers turns.
 const AGE_MAX: u32 = 1 << 30;
 
 /// Runs of delivery-ids, first and last, in the order in which they were given up.

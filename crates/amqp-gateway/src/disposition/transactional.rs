@@ -1,4 +1,4 @@
-//! What receivers say of deliveries while transactions are open, and what becomes of those at the end of one.
+//! Settlements while transactions are open, and the deliveries that they concern at the end of one.
 //!
 //! Invariant: a delivery that its receiver has not settled stays open until a settlement of it is done, in a transaction
 //! that commits or in none; a transaction that loses one of its settlements is not committed.
@@ -23,24 +23,24 @@ use crate::{
 };
 
 impl Settlements<'_> {
-    /// What is said names a transaction, or deliveries wait for one.
+    /// The disposition names a transaction, or deliveries wait for one.
     pub(super) fn settle_amid_transactions(
         &mut self,
         session: SessionNumber,
         (first, last): (u32, u32),
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
         let mut range = DeliveryIdRange::new(first, last);
         while let Some(found) = self.ends.sessions.get(session)
             && let Some((id, entry)) = found.unsettled.next(&mut range)
         {
-            if word.settled {
-                self.settled_amid_transactions((session, id), entry, word);
+            if disposition.settled {
+                self.settled_amid_transactions((session, id), entry, disposition);
             } else {
-                self.answered_amid_transactions((session, id), entry, word);
+                self.answered_amid_transactions((session, id), entry, disposition);
             }
         }
-        if let Some(name) = word.transaction
+        if let Some(name) = disposition.transaction
             && self.ends.sessions.get(session).is_some_and(|found| found.unsettled.gave_up(first, last))
         {
             // It was given up with its link before this came: nothing can be done with it, and the discharge says so.
@@ -53,11 +53,11 @@ impl Settlements<'_> {
         &mut self,
         delivery: SentDelivery,
         entry: UnsettledDelivery,
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
-        let named = word.transaction.and_then(read_name);
+        let named = disposition.transaction.and_then(read_name);
         if let Some(name) = named
-            && word.transaction.is_some_and(|name| !self.ends.transactions.knows(name))
+            && disposition.transaction.is_some_and(|name| !self.ends.transactions.knows(name))
             && self.ends.transactions.enlisted.settle(name, delivery)
         {
             // That one is discharged, and its end says what becomes of the delivery.
@@ -68,7 +68,7 @@ impl Settlements<'_> {
         for other in others.into_iter().filter(|other| Some(*other) != named) {
             self.ends.transactions.mark_named_rollback_only(other, self.cx);
         }
-        self.take_and_settle(delivery, entry, word);
+        self.take_and_settle(delivery, entry, disposition);
     }
 
     /// A receiver has not settled a delivery, and waits for an answer.
@@ -76,25 +76,25 @@ impl Settlements<'_> {
         &mut self,
         delivery: SentDelivery,
         entry: UnsettledDelivery,
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
-        if matches!(word.said, PeerState::Nothing | PeerState::Received) {
-            let unknown = word.transaction.is_some_and(|name| !self.ends.transactions.knows(name));
+        if matches!(disposition.said, PeerState::Nothing | PeerState::Received) {
+            let unknown = disposition.transaction.is_some_and(|name| !self.ends.transactions.knows(name));
             if !unknown {
                 return;
             }
         }
         let waits = !self.ends.transactions.enlisted.transactions_of(delivery).is_empty();
-        let (Some(outcome), Some(_)) = (word.said.outcome(), entry.lock) else {
-            return self.take_and_settle(delivery, entry, word);
+        let (Some(outcome), Some(_)) = (disposition.said.outcome(), entry.lock) else {
+            return self.take_and_settle(delivery, entry, disposition);
         };
-        match word.transaction {
+        match disposition.transaction {
             Some(name) if self.ends.transactions.knows(name) => {
-                self.enlist_delivery(delivery, entry, outcome, word);
+                self.enlist_delivery(delivery, entry, outcome, disposition);
             }
-            None if waits => self.settle_waiting(delivery, entry, outcome, word),
+            None if waits => self.settle_waiting(delivery, entry, outcome, disposition),
             Some(_) if waits => self.answer_refused(delivery, &Refusal::NoTransaction),
-            _ => self.take_and_settle(delivery, entry, word),
+            _ => self.take_and_settle(delivery, entry, disposition),
         }
     }
 
@@ -102,30 +102,30 @@ impl Settlements<'_> {
         &mut self,
         (session, id): SentDelivery,
         entry: UnsettledDelivery,
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
         if let Some(session) = self.ends.sessions.get_mut(session) {
             session.unsettled.take(id);
         }
-        self.settle_taken((session, id), entry, word);
+        self.settle_taken((session, id), entry, disposition);
     }
 
-    /// What is done to a delivery, and whether its link is one whose peer may still say so.
+    /// Outcome of a delivery for the core; `None` where the peer may not say it any more, which is told.
     fn outcome_of(
         &mut self,
         delivery: SentDelivery,
         entry: UnsettledDelivery,
-        word: &PeerDisposition<'_>,
+        disposition: &PeerDisposition<'_>,
     ) -> Option<Outcome> {
         let link = self.ends.links.get(entry.consumer)?;
         let LinkKind::Receiver(receiver) = &link.kind else { return None };
-        let rule = receiver.rule(link.dialect, false, word.said);
+        let rule = receiver.rule(link.dialect, false, disposition.said);
         let (dialect, detached_by_broker) = (link.dialect, link.detached_by_broker);
         if detached_by_broker && !self.may_settle_after_detach(delivery, entry.consumer, true) {
             self.close_delivery(delivery);
             return None;
         }
-        (rule.action != QueueAction::Nothing).then(|| outcome::of(rule.action, dialect, word.state))
+        (rule.action != QueueAction::Nothing).then(|| outcome::of(rule.action, dialect, disposition.state))
     }
 
     /// An outcome joins a transaction.
@@ -134,11 +134,11 @@ impl Settlements<'_> {
         delivery: SentDelivery,
         entry: UnsettledDelivery,
         wire: WireOutcome,
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
-        let (Some(txn_id), Some(lock)) = (word.transaction, entry.lock) else { return };
+        let (Some(txn_id), Some(lock)) = (disposition.transaction, entry.lock) else { return };
         let Some(name) = read_name(txn_id) else { return };
-        let Some(outcome) = self.outcome_of(delivery, entry, &word) else {
+        let Some(outcome) = self.outcome_of(delivery, entry, &disposition) else {
             return self.ends.transactions.mark_rollback_only(txn_id, self.cx);
         };
         let Some(link) = self.ends.links.get(entry.consumer) else { return };
@@ -165,10 +165,10 @@ impl Settlements<'_> {
         delivery: SentDelivery,
         entry: UnsettledDelivery,
         wire: WireOutcome,
-        word: PeerDisposition<'_>,
+        disposition: PeerDisposition<'_>,
     ) {
         let Some(lock) = entry.lock else { return };
-        let Some(outcome) = self.outcome_of(delivery, entry, &word) else { return };
+        let Some(outcome) = self.outcome_of(delivery, entry, &disposition) else { return };
         let (session, id) = delivery;
         let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: None };
         let ticket = Some(self.ends.pending.add(Pending::Settle(tracked)));

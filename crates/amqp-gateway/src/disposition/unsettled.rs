@@ -54,7 +54,7 @@ pub(crate) struct UnsettledDeliveries {
     ring_held: usize,
     /// The ids of each link, while links leave deliveries behind.
     by_link: Option<Box<ByLink>>,
-    /// What links took with them.
+    /// Deliveries that links took with them.
     given_up: GivenUp,
     /// Places that were looked at for that.
     #[cfg(test)]

@@ -70,7 +70,7 @@ impl<'a> Attacher<'a> {
         };
         if matches!(&requested, LinkTarget::Request(NodeName::Cbs) | LinkTarget::Reply(NodeName::Cbs)) {
             // Only Service Bus clients put tokens.
-            self.cx.client.is_of_service_bus();
+            self.cx.client.set_service_bus();
         }
         let is_of_service_bus = has_service_bus_property(&attach);
         let dialect = if is_of_service_bus { Dialect::ServiceBus } else { self.cx.client.dialect() };

@@ -135,7 +135,7 @@ fn owner(cx: &Cx, path: &EntityPath) -> Box<str> {
     format!("{} {}", cx.client.authentication(), cx.client.grants().who(&scope, Right::Listen)).into()
 }
 
-/// By which a subscriber is known again. Several receivers of a shared subscription add `|` and more to its name.
+/// Container and name that identify a subscriber. Several receivers of a shared subscription add `|` and more to its name.
 pub(super) fn identity(cx: &Cx, attach: &Attach, capabilities: &[Symbol]) -> (Box<str>, Box<str>) {
     let name = attach.name.as_str();
     if !has(capabilities, SHARED) {

@@ -22,7 +22,7 @@ const TIMEOUT: &str = "com.microsoft:timeout";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
 /// Default wait for any free session.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much earlier than asked a wait for any session ends, at most, and the part of a short wait that this may be. SDKs
+/// A wait for any session ends earlier than asked by so much at most, and by this part of a short wait. SDKs
 /// run a timer of their own for the time that they ask for; where it ends first they close the link and try again.
 const ANSWER_AHEAD: Duration = Duration::from_millis(100);
 const ANSWER_AHEAD_PART: u32 = 10;
@@ -46,13 +46,13 @@ pub(crate) fn requested(attach: &Attach) -> Result<Option<SessionWanted>, Refusa
     Ok(Some(SessionWanted::Named(id.into())))
 }
 
-/// How long an attach waits for any session: a little less than it asks for, so that the answer is there in time.
+/// Wait of an attach for any session: a little less than it asks for, so that the answer is there in time.
 fn patience(attach: &Attach) -> Duration {
     let timeout = attach.properties.as_ref().and_then(|properties| properties.get(TIMEOUT));
     timeout.and_then(RawValue::as_u64).map(Duration::from_millis).map_or(PATIENCE, answered_in_time)
 }
 
-/// How long a client is left waiting that gives up after `asked`.
+/// Time after which a client that gives up after `asked` is answered.
 fn answered_in_time(asked: Duration) -> Duration {
     asked.saturating_sub(ANSWER_AHEAD.min(asked / ANSWER_AHEAD_PART))
 }

@@ -1,6 +1,6 @@
 //! Coordinator links: declarations and discharges of transactions, and their answers (transactions 4.2, 4.3).
 //!
-//! Invariant: whoever reads that a transaction has ended has read what became of its deliveries.
+//! Invariant: a client that reads that a transaction has ended has read what became of its deliveries.
 
 use amqp_codec::{
     performative::{Declare, DeliveryState, Discharge},

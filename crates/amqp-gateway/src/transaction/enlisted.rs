@@ -11,7 +11,7 @@ use crate::{correlation::SessionNumber, disposition::rules::WireOutcome};
 /// A delivery of a connection: its session and its number there.
 pub(crate) type SentDelivery = (SessionNumber, u32);
 
-/// What a transaction has of a delivery.
+/// State of a delivery in a transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Enlisted {
     /// Its outcome, if the transaction commits.

@@ -351,3 +351,35 @@ fn answers_of_management_nodes_have_a_limit_of_their_own() {
         assert!(detached || shown == count, "{shown} of {count}");
     }
 }
+
+#[test]
+fn a_session_state_is_refused_while_its_client_leaves_answers_unread() {
+    let config =
+        GatewayConfig { deliver_window_bytes: 1_000, max_peek_bytes: 1_000, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.service_bus();
+    world.management(client, "q");
+    world.credit(client, 0, 4, 0, 100, false);
+    let ask = RawMap::with_string_keys(&[("session-id", AnnotationValue::Str("a"))]);
+    let request = MessageBuilder::new()
+        .message_id("request")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:get-session-state"))
+        .body_raw(amqp_codec::raw::RawValue::first(ask.bytes()).unwrap())
+        .build();
+    world.clients[client].reads = false;
+    for _ in 0..20 {
+        world.transfer(client, 3, true, &request);
+        world.run();
+    }
+    world.clients[client].reads = true;
+    world.script(client).heartbeat();
+    world.run();
+    let texts: Vec<String> = world
+        .transfers(client)
+        .iter()
+        .map(|(_, payload)| property(payload, "statusDescription").unwrap_or_default())
+        .collect();
+    let refusal = "More than 2000 bytes of answers were asked for and are not read.";
+    let first = texts.iter().position(|text| text.starts_with(refusal)).unwrap();
+    assert!(first > 0 && texts.iter().skip(first).all(|text| text.starts_with(refusal)), "{texts:#?}");
+}
