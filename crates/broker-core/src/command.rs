@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     EntityKind, EntityPath, EntityQuery, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message,
-    NodeKind, Operation, Outcome, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
-    Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
+    NodeKind, Operation, Outcome, Properties, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted,
+    StoredRule, Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 
 /// One request. A `ticket` asks for an answer; where it is an `Option`, `None` asks for none.
@@ -350,4 +350,13 @@ pub enum Command {
         expected: Option<EntityVersion>,
         ticket: Ticket,
     },
+}
+
+impl Command {
+    /// Gives back a message whose delivery never reached its receiver: the delivery does not count, and nobody waits for an
+    /// answer.
+    pub fn release(queue: QueueId, sequence: SequenceNumber, lock: LockId) -> Self {
+        let outcome = Outcome::Release(Properties::default());
+        Self::Settle { queue, sequence, lock, outcome, ticket: None }
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
+use broker_core::{Batch, ClientId, Command, Effect, Timestamp};
 use broker_log::JournalStats;
 use broker_node::Node;
 use tokio::sync::{oneshot, watch};
@@ -286,7 +286,7 @@ impl NodeDriver {
     /// Unlocks messages that were on their way to a connection that is over: its client never saw them, and they need
     /// not wait for their locks to run out. True when there were some.
     fn unlock(&mut self, now: Timestamp, client: ClientId, effects: Vec<Effect>) -> bool {
-        let commands: Vec<Command> = effects.into_iter().filter_map(unlock_command).collect();
+        let commands: Vec<Command> = effects.into_iter().filter_map(release_command).collect();
         let some = !commands.is_empty();
         if some {
             self.node.handle_batch(now, Batch { client, commands });
@@ -310,15 +310,9 @@ impl NodeDriver {
 }
 
 /// The command that undoes a delivery with a lock.
-fn unlock_command(effect: Effect) -> Option<Command> {
+fn release_command(effect: Effect) -> Option<Command> {
     let Effect::Delivery(delivery) = effect else { return None };
-    Some(Command::Settle {
-        queue: delivery.queue,
-        sequence: delivery.sequence,
-        lock: delivery.lock?.id,
-        outcome: Outcome::Release(Properties::default()),
-        ticket: None,
-    })
+    Some(Command::release(delivery.queue, delivery.sequence, delivery.lock?.id))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::mem;
 
 use amqp_codec::types::DeliveryTag;
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery};
-use broker_core::{Delivery, Outcome, Properties};
+use broker_core::{Command, Delivery, Outcome};
 use bytes::Buf as _;
 
 use super::{
@@ -97,8 +97,7 @@ impl<'a> Deliverer<'a> {
     /// A message came for a link that is gone: the peer never saw it.
     fn release(&mut self, delivery: &Delivery) {
         if let Some(lock) = &delivery.lock {
-            let outcome = Outcome::Release(Properties::default());
-            self.cx.settle_unanswered(delivery.queue, delivery.sequence, lock.id, outcome);
+            self.cx.commands.push(Command::release(delivery.queue, delivery.sequence, lock.id));
         }
     }
 
@@ -120,8 +119,7 @@ impl<'a> Deliverer<'a> {
         for entry in deliveries.iter().filter_map(|id| session.unsettled.take(id.0)) {
             taken += 1;
             if let Some(lock) = entry.lock {
-                let outcome = Outcome::Release(Properties::default());
-                self.cx.settle_unanswered(entry.queue, entry.sequence, lock, outcome);
+                self.cx.commands.push(Command::release(entry.queue, entry.sequence, lock));
             }
         }
         // The engine keeps an account of what did not go out as long as an earlier delivery is named.
