@@ -3,21 +3,9 @@
 //!
 //! Invariant: a send group arrives whole or not at all: its messages at their entities, and the completion that went with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Broken, EntityIndex, Id, broken};
-
-/// Outcome of a request, as its sender knows it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Sent {
-    /// Asked for, and no answer yet.
-    PendingRequest,
-    /// The answer went with a crash: it may have happened or not.
-    Unknown,
-    Yes,
-    /// The broker said no, or was never asked to commit.
-    No,
-}
+use crate::model::{Broken, EntityIndex, Id, RollbackEffect, SendGroupId, SendGroups, broken};
 
 /// Deliveries and completions of one copy of a message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,124 +25,98 @@ struct Arrival {
 
 #[derive(Clone, Debug)]
 struct Message {
-    group: u64,
+    group: SendGroupId,
     /// It must not arrive before.
     due: u64,
     entities: BTreeMap<EntityIndex, Arrival>,
-}
-
-/// The messages of one request.
-#[derive(Clone, Debug)]
-struct SendGroup {
-    sent: Sent,
-    /// Cancelling was asked for, and may have happened.
-    cancelling: bool,
-    messages: Vec<Id>,
-    /// A completion in the same transaction.
-    completes: Option<(Id, EntityIndex)>,
 }
 
 /// All that was sent and seen.
 #[derive(Debug, Default)]
 pub(crate) struct CoreModel {
     messages: BTreeMap<Id, Message>,
-    sent: BTreeMap<u64, SendGroup>,
+    send_groups: SendGroups,
+    /// Send groups whose answer went with a crash.
+    unanswered: BTreeSet<SendGroupId>,
     /// Highest number first seen in each session.
     sessions: BTreeMap<String, u64>,
-    next: u64,
+    next: Id,
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
 }
 
 impl CoreModel {
     /// A new send group, still empty.
-    pub(crate) fn new_send_group(&mut self) -> u64 {
+    pub(crate) fn new_send_group(&mut self) -> SendGroupId {
+        // A group takes a name too: the names of messages, which travel, are those of every recorded digest.
         self.next += 1;
-        let empty = SendGroup {
-            sent: Sent::PendingRequest,
-            cancelling: false,
-            messages: Vec::new(),
-            completes: None,
-        };
-        self.sent.insert(self.next, empty);
-        self.next
+        self.send_groups.begin()
     }
 
     /// One more message of a send group, to arrive at all of these entities and not before it is due; its name.
-    pub(crate) fn put(&mut self, group: u64, entities: &[EntityIndex], due: u64) -> Id {
+    pub(crate) fn put(&mut self, group: SendGroupId, entities: &[EntityIndex], due: u64) -> Id {
         self.next += 1;
+        for entity in entities {
+            self.send_groups.add_message(group, (self.next, *entity));
+        }
         let entities = entities.iter().map(|entity| (*entity, Arrival::default())).collect();
         self.messages.insert(self.next, Message { group, due, entities });
-        if let Some(group) = self.sent.get_mut(&group) {
-            group.messages.push(self.next);
-        }
         self.next
     }
 
     /// The send group's transaction completes this message as well.
-    pub(crate) fn completes(&mut self, group: u64, id: Id, entity: EntityIndex) {
+    pub(crate) fn completes(&mut self, group: SendGroupId, id: Id, entity: EntityIndex) {
         if let Some(arrival) = self.arrival(id, entity) {
             arrival.tried |= arrival.enlisted;
             arrival.enlisted = true;
         }
-        if let Some(group) = self.sent.get_mut(&group) {
-            group.completes = Some((id, entity));
-        }
+        self.send_groups.add_completion(group, (id, entity), RollbackEffect::Returned);
     }
 
-    pub(crate) fn accepted(&mut self, group: u64) {
-        let Some(known) = self.sent.get_mut(&group) else { return };
-        known.sent = Sent::Yes;
+    pub(crate) fn accepted(&mut self, group: SendGroupId) {
+        let (_, completes) = self.send_groups.accept(group);
+        self.unanswered.remove(&group);
         self.accepted += 1;
-        if let Some((id, entity)) = known.completes {
+        for (id, entity) in completes {
             self.completed(id, entity);
         }
     }
 
-    /// A refusal of something that was asked for twice says nothing of the first time.
-    pub(crate) fn refused(&mut self, group: u64) {
-        if let Some(group) = self.sent.get_mut(&group)
-            && group.sent == Sent::PendingRequest
-        {
-            group.sent = Sent::No;
-        }
+    /// The broker refused it, or it was never asked to commit.
+    pub(crate) fn refused(&mut self, group: SendGroupId) -> Result<(), Broken> {
+        self.send_groups.refuse(group).map(drop)
+    }
+
+    /// The same message is about to be sent once more.
+    pub(crate) fn sending_again(&mut self, group: SendGroupId) {
+        self.send_groups.sending_again(group);
     }
 
     /// The answer went with a crash.
-    pub(crate) fn unanswered(&mut self, group: u64) {
-        let Some(known) = self.sent.get_mut(&group) else { return };
-        if known.sent == Sent::PendingRequest {
-            known.sent = Sent::Unknown;
+    pub(crate) fn unanswered(&mut self, group: SendGroupId) {
+        let Some(known) = self.send_groups.get(group) else { return };
+        if known.is_unknown() {
+            self.unanswered.insert(group);
         }
-        if let Some((id, entity)) = known.completes
-            && let Some(arrival) = self.arrival(id, entity)
-        {
-            arrival.completing = true;
+        for (id, entity) in known.completes.clone() {
+            if let Some(arrival) = self.arrival(id, entity) {
+                arrival.completing = true;
+            }
         }
     }
 
-    pub(crate) fn cancelling(&mut self, group: u64) {
-        if let Some(group) = self.sent.get_mut(&group) {
-            group.cancelling = true;
-        }
+    pub(crate) fn cancelling(&mut self, group: SendGroupId) {
+        self.send_groups.cancelling(group);
     }
 
     /// The broker said that a schedule is cancelled: it never fires.
-    pub(crate) fn cancelled(&mut self, group: u64) -> Result<(), Broken> {
-        let Some(known) = self.sent.get_mut(&group) else { return Ok(()) };
-        known.sent = Sent::No;
-        let observed = known.messages.iter().find_map(|id| {
-            let (entity, _) = self.messages.get(id)?.entities.iter().find(|(_, arrival)| arrival.observed)?;
-            Some((*id, *entity))
-        });
-        observed.map_or(Ok(()), |(id, entity)| broken(id, "what has fired cannot be cancelled", &entity))
+    pub(crate) fn cancelled(&mut self, group: SendGroupId) -> Result<(), Broken> {
+        self.send_groups.cancelled(group)
     }
 
     /// The broker said that there is nothing to cancel: it has fired.
-    pub(crate) fn not_cancelled(&mut self, group: u64) {
-        if let Some(group) = self.sent.get_mut(&group) {
-            group.cancelling = false;
-        }
+    pub(crate) fn not_cancelled(&mut self, group: SendGroupId) {
+        self.send_groups.not_cancelled(group);
     }
 
     /// A receiver sees a message.
@@ -169,15 +131,14 @@ impl CoreModel {
         let Some(message) = self.messages.get_mut(&id) else {
             return broken(id, "only what was sent is delivered", &entity);
         };
-        let Some(group) = self.sent.get(&message.group) else { return Ok(()) };
         let Some(arrival) = message.entities.get_mut(&entity) else {
             return broken(id, "a message arrives where it belongs", &entity);
         };
-        if group.sent == Sent::No {
-            return broken(id, "what was refused, rolled back or cancelled never arrives", &entity);
-        }
         if now < message.due {
             return broken(id, "nothing arrives before it is due", &entity);
+        }
+        if self.send_groups.on_observed(message.group, id, now)? {
+            self.send_groups.accept(message.group);
         }
         if arrival.gone {
             return broken(id, "what was completed never comes back, nor its duplicate", &entity);
@@ -229,38 +190,30 @@ impl CoreModel {
 
     /// After everything was received and completed.
     pub(crate) fn check_drained(&self) -> Result<(), Broken> {
-        for group in self.sent.values() {
-            self.check_send_group(group)?;
+        for (group, known) in self.send_groups.iter() {
+            let observed = |(id, entity): &(Id, EntityIndex)| {
+                self.messages.get(id)?.entities.get(entity).map(|arrival| arrival.observed)
+            };
+            let missing = known.messages.iter().find(|copy| observed(copy) == Some(false));
+            if let Some((id, entity)) = missing.filter(|_| self.send_groups.must_arrive(group)) {
+                let arrived = known.messages.iter().any(|copy| observed(copy) == Some(true));
+                let promise = if arrived && self.unanswered.contains(&group) {
+                    "a send group arrives whole or not at all"
+                } else {
+                    "what was accepted arrives at each of its places"
+                };
+                return broken(*id, promise, entity);
+            }
+            if self.unanswered.contains(&group) {
+                let arrived = known.messages.iter().any(|copy| observed(copy) == Some(true));
+                known.completes.iter().try_for_each(|copy| self.check_completion(*copy, arrived))?;
+            }
         }
         Ok(())
     }
 
-    fn check_send_group(&self, group: &SendGroup) -> Result<(), Broken> {
-        let arrivals = group.messages.iter().filter_map(|id| Some((*id, self.messages.get(id)?)));
-        let arrivals: Vec<(Id, EntityIndex, bool)> = arrivals
-            .flat_map(|(id, message)| {
-                message.entities.iter().map(move |(entity, arrival)| (id, *entity, arrival.observed))
-            })
-            .collect();
-        let missing = arrivals.iter().find(|(.., observed)| !observed);
-        let arrived = arrivals.iter().find(|(.., observed)| *observed);
-        let must = group.sent == Sent::Yes && !group.cancelling;
-        match (missing, arrived) {
-            (Some((id, entity, _)), _) if must => {
-                broken(*id, "what was accepted arrives at each of its places", &entity)
-            }
-            (Some((id, entity, _)), Some(_)) => {
-                broken(*id, "a send group arrives whole or not at all", &entity)
-            }
-            _ => self.check_completion(group, arrived.is_some()),
-        }
-    }
-
-    /// With a transaction whose end nobody saw, its completion happened exactly if its messages arrived.
-    fn check_completion(&self, group: &SendGroup, arrived: bool) -> Result<(), Broken> {
-        let Some((id, entity)) = group.completes.filter(|_| group.sent == Sent::Unknown) else {
-            return Ok(());
-        };
+    /// A completion in a transaction whose answer went with a crash happened exactly if the transaction's messages arrived.
+    fn check_completion(&self, (id, entity): (Id, EntityIndex), arrived: bool) -> Result<(), Broken> {
         let arrival = self.messages.get(&id).and_then(|message| message.entities.get(&entity));
         let Some(arrival) = arrival.filter(|arrival| !arrival.tried) else { return Ok(()) };
         match (arrived, !arrival.completing) {

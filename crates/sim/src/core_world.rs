@@ -3,9 +3,9 @@
 //!
 //! The client speaks to the core directly, so most of its steps are work of the core, and sends via another entity,
 //! operations in any order and unanswered completions come in every run. The world over AMQP connections spends most
-//! steps on frames and finds faults of engine and gateway. Both run the same process and use the model's names; the models
-//! differ: a client without frames sees no links, holders or times of locks, so `core_model` checks what is left, that
-//! each send group arrives as a whole at each of its entities.
+//! steps on frames and finds faults of engine and gateway. Both run the same process, and both models build on the same
+//! send groups. They differ in what a client sees: one without frames sees no links, holders or ends of locks, so
+//! `core_model` checks what is left, that each group arrives as a whole at each of its entities.
 //!
 //! Invariant: one seed gives one run.
 
@@ -112,7 +112,7 @@ struct CoreWorld<'a> {
     void: Vec<SequenceNumber>,
     /// Payloads that may be sent once more.
     duplicates: Vec<(u64, Message)>,
-    groups: CoreModel,
+    model: CoreModel,
     report: Report,
     commands: Vec<Command>,
 }
@@ -133,8 +133,8 @@ pub fn run_core_world(plan: &Plan) -> Result<Report, Failure> {
         core.step().map_err(failed(step))?;
     }
     core.drain().map_err(failed(step))?;
-    core.report.accepted = core.groups.accepted;
-    core.report.delivered = core.groups.delivered;
+    core.report.accepted = core.model.accepted;
+    core.report.delivered = core.model.delivered;
     core.report.events.append(&mut core.process.events);
     core.report.journal = core.process.journal();
     core.report.disk_failures = core.process.disk_faults.failures.load(Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl<'a> CoreWorld<'a> {
             scheduled: Vec::new(),
             void: Vec::new(),
             duplicates: Vec::new(),
-            groups: CoreModel::default(),
+            model: CoreModel::default(),
             report: Report::default(),
             commands: Vec::new(),
             rng,
@@ -265,7 +265,7 @@ impl<'a> CoreWorld<'a> {
                 PendingRequest::Send(group)
                 | PendingRequest::Schedule(group)
                 | PendingRequest::Commit(group) => {
-                    self.groups.unanswered(group);
+                    self.model.unanswered(group);
                 }
                 // The broker may have performed it before the crash; the model noted it when it was requested.
                 PendingRequest::Cancel(_)
@@ -306,10 +306,7 @@ impl<'a> CoreWorld<'a> {
             Effect::PublishRefused { ticket, .. }
             | Effect::TransactionRefused { ticket, .. }
             | Effect::RequestRefused { ticket, .. }
-            | Effect::SettleRefused { ticket, .. } => {
-                self.refused(ticket.0);
-                Ok(())
-            }
+            | Effect::SettleRefused { ticket, .. } => self.refused(ticket.0),
             Effect::Delivery(delivery) => self.on_delivery(&delivery),
             Effect::ConsumerOpened { consumer, session: Some(grant), .. } => {
                 self.on_session(consumer.0, &grant.id)
@@ -335,40 +332,41 @@ impl<'a> CoreWorld<'a> {
             Some(PendingRequest::Commit(_)) if self.process.profile == Profile::BASIC => {
                 return Err("the basic tier has no transactions".into());
             }
-            Some(PendingRequest::Send(group)) => self.groups.accepted(group),
+            Some(PendingRequest::Send(group)) => self.model.accepted(group),
             Some(PendingRequest::Commit(group)) => {
                 self.count("transactions committed in the core");
-                self.groups.accepted(group);
+                self.model.accepted(group);
             }
             Some(PendingRequest::Void) => self.void.extend(sequences.into_iter().flatten()),
             Some(PendingRequest::Never(why)) => return Err(format!("this has to be refused: {why}")),
             Some(PendingRequest::Schedule(group)) => {
-                self.groups.accepted(group);
+                self.model.accepted(group);
                 let known = self.scheduled.iter_mut().find(|(known, ..)| *known == group);
                 if let (Some(known), Some(sequences)) = (known, sequences) {
                     known.1 = sequences;
                 }
             }
             Some(PendingRequest::Cancel(group)) => {
-                self.groups.cancelled(group).map_err(|broken| broken.to_string())?;
+                self.model.cancelled(group).map_err(|broken| broken.to_string())?;
             }
-            Some(PendingRequest::Complete(id, entity)) => self.groups.completed(id, entity),
+            Some(PendingRequest::Complete(id, entity)) => self.model.completed(id, entity),
             None => {}
         }
         Ok(())
     }
 
-    fn refused(&mut self, ticket: u64) {
+    fn refused(&mut self, ticket: u64) -> Result<(), String> {
         match self.tickets.remove(&ticket) {
             Some(
                 PendingRequest::Send(group) | PendingRequest::Schedule(group) | PendingRequest::Commit(group),
             ) => {
-                self.groups.refused(group);
+                self.model.refused(group).map_err(|broken| broken.to_string())?;
             }
-            Some(PendingRequest::Cancel(group)) => self.groups.not_cancelled(group),
+            Some(PendingRequest::Cancel(group)) => self.model.not_cancelled(group),
             Some(PendingRequest::Never(why)) => self.count(why),
             Some(PendingRequest::Complete(..) | PendingRequest::Void) | None => {}
         }
+        Ok(())
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) use observed::{
     Broken, CopyId, EntityIndex, Id, Location, ObservedDelivery, SendGroupId, Session, SettlementKind, broken,
 };
 use partition::Partitions;
-pub(crate) use send_group::RollbackEffect;
-use send_group::{SendGroups, Sent};
+use send_group::Sent;
+pub(crate) use send_group::{RollbackEffect, SendGroups};
 use session::Sessions;
 
 use crate::plan::SendTarget;

@@ -77,7 +77,7 @@ impl CoreWorld<'_> {
         let Some(held) = self.pick_held() else { return };
         let HeldMessage { id, entity, queue, sequence, lock, .. } = held;
         let (outcome, ticket) = if self.rng.chance(75) {
-            self.groups.completing(id, entity);
+            self.model.completing(id, entity);
             // A completion without an answer may be lost in a crash, and the message is delivered again.
             let asks = self.rng.chance(60);
             if !asks {
@@ -112,9 +112,9 @@ impl CoreWorld<'_> {
         }
         if entity == STEPS {
             let Some(Receiver::Open(session)) = self.receivers.get(&link).cloned() else { return Ok(()) };
-            self.groups.in_session(&session, id, entity, sequence).map_err(|broken| broken.to_string())?;
+            self.model.in_session(&session, id, entity, sequence).map_err(|broken| broken.to_string())?;
         }
-        self.groups.delivered(id, entity, sequence, self.now).map_err(|broken| broken.to_string())?;
+        self.model.delivered(id, entity, sequence, self.now).map_err(|broken| broken.to_string())?;
         if let Some(lock) = delivery.lock {
             let held = HeldMessage {
                 id,
@@ -138,17 +138,17 @@ impl CoreWorld<'_> {
         self.now += 60_000;
         let mut idle_rounds = 0;
         while idle_rounds < 40 {
-            let before = self.groups.delivered;
+            let before = self.model.delivered;
             self.drain_round()?;
             self.now += 100;
-            idle_rounds = if self.groups.delivered == before { idle_rounds + 1 } else { 0 };
+            idle_rounds = if self.model.delivered == before { idle_rounds + 1 } else { 0 };
         }
-        self.groups.check_drained().map_err(|broken| broken.to_string())
+        self.model.check_drained().map_err(|broken| broken.to_string())
     }
 
     fn drain_round(&mut self) -> Result<(), String> {
         while let Some(HeldMessage { id, entity, queue, sequence, lock, .. }) = self.held.pop() {
-            self.groups.completing(id, entity);
+            self.model.completing(id, entity);
             let ticket = Some(self.ticket(PendingRequest::Complete(id, entity)));
             let outcome = Outcome::Complete;
             self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });

@@ -73,7 +73,7 @@ impl CoreWorld<'_> {
         let mut messages = Vec::new();
         for _ in 0..count {
             let number = self.rng.below(10);
-            let id = self.groups.put(group, &Self::entities(fixed, number), due.unwrap_or(0));
+            let id = self.model.put(group, &Self::entities(fixed, number), due.unwrap_or(0));
             let payload = write(id, number, self.rng.below(self.plan.body_max));
             let described = amqp_gateway::describe(Timestamp::from_millis(self.now), &payload);
             messages.push(Message {
@@ -87,7 +87,7 @@ impl CoreWorld<'_> {
     }
 
     fn send_to(&mut self, (name, fixed): Address, session: Option<&str>) {
-        let group = self.groups.new_send_group();
+        let group = self.model.new_send_group();
         let count = 1 + self.rng.below(3);
         let messages = self.new_messages(group, fixed, count, None, session);
         let ticket = Some(self.ticket(PendingRequest::Send(group)));
@@ -99,12 +99,11 @@ impl CoreWorld<'_> {
         let again = !self.duplicates.is_empty() && self.rng.chance(50);
         let (group, message) = if again {
             let index = usize::try_from(self.rng.below(self.duplicates.len() as u64)).unwrap_or(0);
-            match self.duplicates.get(index) {
-                Some(known) => known.clone(),
-                None => return,
-            }
+            let Some(known) = self.duplicates.get(index).cloned() else { return };
+            self.model.sending_again(known.0);
+            known
         } else {
-            let group = self.groups.new_send_group();
+            let group = self.model.new_send_group();
             let Some(message) = self.new_messages(group, &[ONCE], 1, None, None).pop() else { return };
             self.duplicates.push((group, message.clone()));
             (group, message)
@@ -117,7 +116,7 @@ impl CoreWorld<'_> {
     /// Through the plain queue, where it must not show.
     fn send_via(&mut self) {
         let (name, fixed) = self.one_of(&VIA);
-        let group = self.groups.new_send_group();
+        let group = self.model.new_send_group();
         let count = 1 + self.rng.below(2);
         let messages = self.new_messages(group, fixed, count, None, None);
         let ticket = Some(self.ticket(PendingRequest::Send(group)));
@@ -128,7 +127,7 @@ impl CoreWorld<'_> {
     fn schedule(&mut self) {
         let due = self.now + 1 + self.rng.below(4_000);
         let (name, fixed) = self.one_of(&SCHEDULES);
-        let group = self.groups.new_send_group();
+        let group = self.model.new_send_group();
         let count = 1 + self.rng.below(2);
         let messages = self.new_messages(group, fixed, count, Some(due), None);
         let ticket = self.ticket(PendingRequest::Schedule(group));
@@ -145,7 +144,7 @@ impl CoreWorld<'_> {
         let known = self.scheduled.iter().position(|(_, sequences, _)| !sequences.is_empty());
         let Some(index) = known else { return };
         let (group, sequences, name) = self.scheduled.swap_remove(index);
-        self.groups.cancelling(group);
+        self.model.cancelling(group);
         let ticket = self.ticket(PendingRequest::Cancel(group));
         self.commands.push(Command::CancelScheduled { path: path(name), sequences, ticket });
     }
@@ -155,10 +154,11 @@ impl CoreWorld<'_> {
     fn transact(&mut self) {
         let transaction = TransactionId(self.next_transaction);
         self.next_transaction += 1;
-        let group = self.groups.new_send_group();
+        let group = self.model.new_send_group();
         let commits = self.rng.chance(70);
         if !commits {
-            self.groups.refused(group);
+            // Nothing of a new group was seen, so this contradicts nothing.
+            drop(self.model.refused(group));
         }
         self.commands.push(Command::Declare { transaction, ticket: Ticket(0) });
         for _ in 0..=self.rng.below(3) {
@@ -214,7 +214,7 @@ impl CoreWorld<'_> {
         let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket: None };
         let operation = Box::new(operation);
         self.commands.push(Command::Enlist { transaction, operation });
-        self.groups.completes(group, id, entity);
+        self.model.completes(group, id, entity);
     }
 }
 

@@ -30,11 +30,11 @@ pub(crate) enum RollbackEffect {
 
 /// Messages and completions of one request.
 #[derive(Clone, Debug)]
-pub(super) struct SendGroup {
+pub(crate) struct SendGroup {
     pub(super) sent: Sent,
-    pub(super) messages: Vec<CopyId>,
+    pub(crate) messages: Vec<CopyId>,
     /// Completions in the same transaction.
-    pub(super) completes: Vec<CopyId>,
+    pub(crate) completes: Vec<CopyId>,
     /// Those of them that their client still holds after a rollback.
     keeps: BTreeSet<CopyId>,
     /// The end of the transaction was asked for.
@@ -45,6 +45,13 @@ pub(super) struct SendGroup {
     cancelling: bool,
     /// It was asked for more than once: a refusal says nothing of the other times.
     again: bool,
+}
+
+impl SendGroup {
+    /// Whether no answer has come, and nothing of it was seen.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.sent == Sent::Unknown
+    }
 }
 
 /// All send groups.
@@ -72,19 +79,23 @@ impl SendGroups {
         self.last
     }
 
-    pub(super) fn get(&self, group: SendGroupId) -> Option<&SendGroup> {
+    pub(crate) fn get(&self, group: SendGroupId) -> Option<&SendGroup> {
         self.groups.get(&group)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SendGroupId, &SendGroup)> {
+        self.groups.iter().map(|(group, known)| (*group, known))
+    }
+
     /// A copy of a message is sent in a group.
-    pub(super) fn add_message(&mut self, group: SendGroupId, copy: CopyId) {
+    pub(crate) fn add_message(&mut self, group: SendGroupId, copy: CopyId) {
         if let Some(group) = self.groups.get_mut(&group) {
             group.messages.push(copy);
         }
     }
 
     /// A group completes a message as well.
-    pub(super) fn add_completion(&mut self, group: SendGroupId, copy: CopyId, rollback: RollbackEffect) {
+    pub(crate) fn add_completion(&mut self, group: SendGroupId, copy: CopyId, rollback: RollbackEffect) {
         if let Some(group) = self.groups.get_mut(&group) {
             group.completes.push(copy);
             if rollback == RollbackEffect::Held {
@@ -106,14 +117,14 @@ impl SendGroups {
     }
 
     /// It is known to exist. Gives its messages and its completions.
-    pub(super) fn accept(&mut self, group: SendGroupId) -> (Vec<CopyId>, Vec<CopyId>) {
+    pub(crate) fn accept(&mut self, group: SendGroupId) -> (Vec<CopyId>, Vec<CopyId>) {
         let Some(known) = self.groups.get_mut(&group) else { return Default::default() };
         known.sent = Sent::Accepted;
         (known.messages.clone(), known.completes.clone())
     }
 
     /// It is known not to exist. Gives the completions that it has undone.
-    pub(super) fn refuse(&mut self, group: SendGroupId) -> Result<Vec<CopyId>, Broken> {
+    pub(crate) fn refuse(&mut self, group: SendGroupId) -> Result<Vec<CopyId>, Broken> {
         let Some(known) = self.groups.get_mut(&group).filter(|known| !known.again) else {
             return Ok(Vec::new());
         };
@@ -125,7 +136,7 @@ impl SendGroups {
     }
 
     /// A message of it was seen. True when it is known to exist only now.
-    pub(super) fn on_observed(&mut self, group: SendGroupId, id: Id, now: u64) -> Result<bool, Broken> {
+    pub(crate) fn on_observed(&mut self, group: SendGroupId, id: Id, now: u64) -> Result<bool, Broken> {
         let Some(known) = self.groups.get_mut(&group) else { return Ok(false) };
         if now < known.due {
             return broken(id, "nothing arrives before it is due", &(now, &known));
@@ -181,7 +192,7 @@ impl SendGroups {
     }
 
     /// Whether all of it must be there in the end.
-    pub(super) fn must_arrive(&self, group: SendGroupId) -> bool {
+    pub(crate) fn must_arrive(&self, group: SendGroupId) -> bool {
         self.groups.get(&group).is_some_and(|known| known.sent == Sent::Accepted && !known.cancelling)
     }
 }
