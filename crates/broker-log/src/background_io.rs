@@ -62,3 +62,6 @@ impl BackgroundIo {
 /// Writes this long gain nothing from space that was written ahead: the disk has to take the bytes twice, and what
 /// a sync of new space costs more is spread over many records.
 const LARGE_WRITE_BYTES: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests;

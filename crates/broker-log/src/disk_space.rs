@@ -68,3 +68,6 @@ impl DiskSpace {
         on_disk && self.max_bytes.is_none_or(|limit| files.saturating_mul(segment_bytes) <= limit)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,3 +102,6 @@ impl WriteProgress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
