@@ -111,7 +111,7 @@ impl Core {
         timer.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Does what is due. Says whether more is due already: the work of one call is bounded.
+    /// Does the work that is due. Returns whether more is due already, because the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
@@ -121,6 +121,7 @@ impl Core {
             self.state.messages.config.deliver_messages_max.max(2).div_ceil(2),
         );
         let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).drain_forwards(cx, half));
+        // Transactions before lock releases, because a rollback adds locks to their queue.
         let left = LockReleases::of(&mut self.state).time_out_transactions(now, left);
         let left = LockReleases::of(&mut self.state).drain_lock_releases(cx, left);
         let mut left = EntityRemoval::of(&mut self.state).drain_deletions(left, cx.out);
@@ -131,18 +132,19 @@ impl Core {
             left = DueWork::of(&mut self.state).handle_due(cx, queue, left);
             self.state.messages.entities.rearm(queue);
         }
-        // Last: a lock that has run out keeps no entity, and says until when it was used.
+        // Last: an expired lock does not keep an entity, and its end is the time of the entity's last use.
         EntityRemoval::of(&mut self.state).delete_idle(cx, left);
         self.finish_call(call);
         self.deadline().is_some_and(|at| at <= now)
     }
 
-    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more
-    /// to do. Call it when the records of earlier calls can be read.
+    /// Delivers messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; returns whether there is
+    /// more to do. Call it when the records of earlier calls can be read.
     pub fn deliver(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
         let mut budget = DeliveryBudget::of(&self.state.messages.config);
+        // Peeks first: a backlog of deliveries would use up the budget of every call.
         ReadRequests::of(&mut self.state).answer_reads(cx, &mut budget);
         while !budget.is_spent()
             && let Some(queue) = self.state.messages.entities.agenda.next_to_dispatch()

@@ -44,6 +44,7 @@ impl DueWork<'_> {
             self.state.messages.entities.agenda.drop_first_timer();
             return left;
         };
+        // The caller arms the store again after the work.
         self.state.messages.entities.agenda.disarm(store);
         for kind in [DueKind::Lock, DueKind::Expiry, DueKind::Schedule] {
             while left > 0 {
@@ -63,7 +64,7 @@ impl DueWork<'_> {
         self.state.messages.forget_ids(cx, queue, left)
     }
 
-    /// Some of what is due, at most `left` runs. What is not treated of them is to be put back.
+    /// Takes at most `left` due runs. The caller puts back the part of a run that it does not handle.
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: DueKind, left: u32) -> Vec<Run> {
         let mut due = Vec::new();
         let Some(reminders) = self.reminders(queue, kind) else { return due };
@@ -116,7 +117,7 @@ impl DueWork<'_> {
         })
     }
 
-    /// Treats one run, until `left` is used up; says how much of that it used: one for each message, and more for a
+    /// Handles one run, until `left` is used up; returns how much of that it used: one for each message, and more for a
     /// large one that had to be copied.
     fn run(
         &mut self,

@@ -106,7 +106,7 @@ pub(crate) struct Store {
     pub(crate) links: StoreLinks,
     /// Time of the last send, receive, peek, attach or detach of a receiver; zero for none since the start.
     pub(crate) touched_at: Timestamp,
-    /// It is in the core's list of stores to pump.
+    /// It is in the list of stores to deliver from, or to forward from.
     pub(crate) queued: bool,
     /// Its sessions, where the entity has them. There `Slot::holder` is the session's number, and the lock of a message
     /// lasts as long as that of its session.

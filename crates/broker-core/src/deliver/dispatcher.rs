@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Hands messages out.
+/// Delivers messages.
 #[derive(Debug)]
 pub(crate) struct Dispatcher<'a> {
     pub(crate) state: &'a mut Namespace,
@@ -69,19 +69,22 @@ impl Dispatcher<'_> {
             held: &mut self.state.held,
             describe: self.state.messages.config.describe,
         };
-        // First, or those that take anything would leave nothing.
+        // Consumers with a selector come first: those without one would take the messages that match.
         let selected = context.select(cx, store, bodies.as_deref_mut(), budget);
         let stop = if store.sessions.is_some() {
             context.deliver_in_sessions(cx, store, bodies.as_deref_mut(), budget)
         } else {
             context.deliver(cx, store, bodies.as_deref_mut(), budget)
         };
+        // Browsing takes no message, so it gets what the deliveries leave of the budget.
         let browsed = context.browse(cx, store, bodies.as_deref(), budget);
-        // Gone before handed cx.out.
+        // The removals are recorded first: after a crash between record and delivery a message is lost, as at-most-once
+        // delivery permits, and never delivered twice.
         cx.flush_removed();
         for (client, delivery) in context.held.drain(..) {
             cx.out.effect(client, Effect::Delivery(delivery));
         }
+        // Last: a drain is complete only when no ready message is left for its credit.
         context.answer_drains(cx, store, stop);
         if stop == StopReason::Budget || !browsed || !selected {
             self.state.messages.entities.agenda.wake(store);
@@ -90,7 +93,7 @@ impl Dispatcher<'_> {
     }
 }
 
-/// The parts of the core that handing out needs while a store is borrowed.
+/// The parts of the namespace that a delivery needs while a store is borrowed.
 pub(crate) struct DeliveryContext<'a> {
     pub(crate) clients: &'a mut IdMap<ClientId, Client>,
     pub(crate) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
@@ -117,6 +120,7 @@ impl DeliveryContext<'_> {
             let Some(sequence) = store.next_ready() else { return StopReason::NoMessage };
             let Some(slot) = store.slots.get(sequence).copied() else { return StopReason::NoMessage };
             if slot.is_over(store.is_dead_letter(), cx.now) {
+                // Its expiry timer removes it or dead-letters it. Here it only leaves the retrieval order.
                 store.take(sequence);
                 continue;
             }
@@ -125,6 +129,7 @@ impl DeliveryContext<'_> {
                 budget.spend(stored.payload.len());
                 self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
+                // The message is at fault, so the consumer keeps its turn.
                 store.set_damaged(sequence);
                 store.links.ring.push_front(number);
             }
@@ -229,7 +234,7 @@ impl DeliveryContext<'_> {
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
             store.traffic.completed += 1;
             if let Some((slot, body)) = store.remove(sequence) {
-                // At most once: it is not handed cx.out before it is surely gone.
+                // At most once: the delivery waits in `held` until the removal is recorded.
                 cx.removed(store.id, sequence, Removal::Awaited);
                 cx.out.release(slot.position, slot.length);
                 if let Some((body, bodies)) = body.zip(bodies) {

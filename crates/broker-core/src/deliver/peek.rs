@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Messages that one pump passes over at most for one question.
+/// Most messages that one call of `deliver` passes over for one request.
 const PASSED_MAX: u32 = 10_000;
 
 /// Shows messages, and hands out deferred ones.

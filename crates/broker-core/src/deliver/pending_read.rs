@@ -4,7 +4,7 @@
 
 use crate::{ClientId, EntityPath, SequenceNumber, Ticket};
 
-/// A question that waits for the next pump, when all that was recorded can be read.
+/// A request that waits for the next `deliver`, when all records of earlier calls can be read.
 #[derive(Debug)]
 pub(crate) struct PendingRead {
     pub(crate) client: ClientId,

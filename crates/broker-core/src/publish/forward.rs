@@ -86,6 +86,7 @@ impl Forwarder<'_> {
                 store.take(sequence);
                 continue;
             }
+            // A message of this call cannot be read back before its batch is committed.
             if left == 0 || slot.position >= cx.out.readable() {
                 self.messages.entities.agenda.wake(store);
                 return left;
@@ -109,7 +110,7 @@ impl Forwarder<'_> {
                 }
             }
         }
-        // It may have consumers cx.now.
+        // Forwarding was switched off: consumers may wait.
         if let Some(store) =
             self.messages.entities.stores.get_mut(&queue).filter(|store| store.forwards.is_none())
         {

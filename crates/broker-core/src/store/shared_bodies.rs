@@ -5,7 +5,7 @@
 use super::Store;
 use crate::{Output, QueueId, id_map::IdMap};
 
-/// A store to change, and the topic's store where the bodies of its copies lie, if it has copies.
+/// A store to change, and with it the topic's store that holds the bodies of its copies, if it has copies.
 pub(crate) fn with_bodies(
     stores: &mut IdMap<QueueId, Box<Store>>,
     queue: QueueId,
