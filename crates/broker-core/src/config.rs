@@ -67,8 +67,8 @@ pub struct CoreConfig {
     pub transaction_time_out: Duration,
     /// Properties of a queue that is created because a client attached to it.
     pub auto_create: EntitySettings,
-    /// Reads a stored payload anew: when a scheduled message is activated and when one is forwarded. Default: the
-    /// payload alone.
+    /// Reads the sections of a stored payload: when a scheduled message is activated, when a message is forwarded, and where
+    /// selectors and rules need properties that the command did not bring. Default: the payload alone.
     pub describe: Describe,
 }
 

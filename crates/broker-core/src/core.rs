@@ -66,7 +66,7 @@ impl Core {
                     break;
                 }
                 done += 1;
-                if cx.out.is_full() {
+                if cx.out.round_is_full() {
                     break;
                 }
             }
@@ -76,7 +76,7 @@ impl Core {
             } else if let Some(command) = commands.next() {
                 CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
             }
-            if cx.out.is_full() {
+            if cx.out.round_is_full() {
                 break;
             }
         }

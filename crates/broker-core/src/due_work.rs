@@ -67,10 +67,10 @@ impl DueWork<'_> {
     /// Takes at most `left` due runs. The caller puts back the part of a run that it does not handle.
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: DueKind, left: u32) -> Vec<Run> {
         let mut due = Vec::new();
-        let Some(reminders) = self.reminders(queue, kind) else { return due };
+        let Some(deadlines) = self.deadlines(queue, kind) else { return due };
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PREFETCH_MAX);
         while due.len() < most
-            && let Some(run) = reminders.pop_due(now)
+            && let Some(run) = deadlines.pop_due(now)
         {
             due.reserve_exact(if due.is_empty() { most } else { 0 });
             due.push(run);
@@ -108,7 +108,7 @@ impl DueWork<'_> {
         }
     }
 
-    fn reminders(&mut self, queue: QueueId, kind: DueKind) -> Option<&mut Deadlines> {
+    fn deadlines(&mut self, queue: QueueId, kind: DueKind) -> Option<&mut Deadlines> {
         let store = self.state.store_mut(queue)?;
         Some(match kind {
             DueKind::Lock => &mut store.timers.locks,
@@ -133,8 +133,8 @@ impl DueWork<'_> {
             && let Some(sequence) = store.slots.next_before(from, run.sequences().end)
         {
             if touched >= left {
-                if let Some(reminders) = self.reminders(queue, kind) {
-                    reminders.put_back(run, sequence);
+                if let Some(deadlines) = self.deadlines(queue, kind) {
+                    deadlines.put_back(run, sequence);
                 }
                 return touched;
             }

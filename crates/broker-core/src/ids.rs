@@ -31,7 +31,7 @@ impl Timestamp {
     }
 }
 
-/// One message store of this partition: a queue, or one of its sub-queues.
+/// One message store of this namespace: that of a queue, of a subscription, of their dead letters, or of the bodies of a topic.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct QueueId(pub u32);
 

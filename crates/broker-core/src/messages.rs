@@ -6,7 +6,7 @@ use crate::{
     CoreConfig, EntityPath, EntitySettings, Output, QueueId, QueueInfo,
     call::Cx,
     entity::{rules::Rules, table::EntityTable},
-    settle::token::Tokens,
+    settle::token::LockTokenCipher,
     store::{Entity, Store},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Messages {
     pub(crate) config: CoreConfig,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: LockTokenCipher,
     pub(crate) entities: EntityTable,
     pub(crate) rules: Rules,
     /// Message ids in all recorded histories.
@@ -51,7 +51,7 @@ impl Messages {
     }
 
     pub(crate) fn new(config: CoreConfig) -> Self {
-        let tokens = Tokens::new(config.token_key);
+        let tokens = LockTokenCipher::new(config.token_key);
         let (entities, rules) = (EntityTable::default(), Rules::default());
         Self { config, tokens, entities, rules, history_len: 0 }
     }

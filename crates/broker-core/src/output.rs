@@ -47,7 +47,7 @@ pub trait Output {
     fn storage_full(&self) -> bool;
     /// True when so much came of the last commands that the next one of a batch should wait for another call. It is
     /// asked after each command, and nothing but the order of commands of several clients depends on it.
-    fn is_full(&self) -> bool {
+    fn round_is_full(&self) -> bool {
         false
     }
 }

@@ -73,7 +73,7 @@ impl Output for CoreOutput<'_> {
         self.journal.storage_full()
     }
 
-    fn is_full(&self) -> bool {
+    fn round_is_full(&self) -> bool {
         self.round.is_full(self.journal, self.outbox)
     }
 }

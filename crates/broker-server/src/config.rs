@@ -55,7 +55,7 @@ pub struct ServerConfig {
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
-    /// Connections at the same time; one more is closed at once.
+    /// Connections at the same time. Up to 64 more are accepted and refused with an error; the rest are closed at once.
     pub max_connections: usize,
     /// Largest frame we accept, in bytes.
     pub max_frame_bytes: u32,

@@ -94,7 +94,7 @@ pub(crate) struct Driver<S> {
     /// Longest time of that; `None`: unbounded.
     patience: Option<Duration>,
     /// The node was told that the connection is over.
-    left: bool,
+    disconnect_sent: bool,
     /// Resolves once, when the server ends.
     stop: Option<Pin<Box<dyn Future<Output = Shutdown> + Send>>>,
     /// News of ordered faults, of a broker that was started for testing.
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             deadline_timer,
             stuck: None,
             patience,
-            left: false,
+            disconnect_sent: false,
             stop: Some(stop),
             faults: None,
             received: 0,
@@ -414,7 +414,7 @@ impl<S> Driver<S> {
     /// Takes leave of the node, once. What did not go out is given back at once, and does not wait for its locks to
     /// run out.
     fn leave(&mut self) {
-        if std::mem::replace(&mut self.left, true) {
+        if std::mem::replace(&mut self.disconnect_sent, true) {
             return;
         }
         // After a panic the gateway's state may be anything.

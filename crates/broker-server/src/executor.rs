@@ -272,7 +272,7 @@ impl Executor {
         // One write may be waited for, if no batch was submitted meanwhile; then other submitters have their turn.
         let waited = Cell::new(false);
         let may_wait = || !waited.get() && self.state().items.is_empty() && !waited.replace(true);
-        for run_state in 1.. {
+        for step in 1.. {
             let queued = self.take_items(&mut items);
             let ended = node_driver.step(&mut items, queued, may_wait);
             let mut state = self.state();
@@ -283,7 +283,7 @@ impl Executor {
                 return self.end(state, ended);
             }
             let waits = node_driver.has_more() || !state.items.is_empty();
-            if !waits || run_state == steps {
+            if !waits || step == steps {
                 state.run_state = RunState::Idle;
                 state.work_pending = waits;
                 state.deadline = node_driver.deadline();

@@ -39,14 +39,14 @@ const PAUSE_FAILED: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All tasks that refresh keys.
-pub(crate) struct Keepers {
+pub(crate) struct KeyRefreshers {
     runtime: Handle,
     /// Changes with each token that names an unknown key.
     wanted: watch::Sender<u64>,
     running: Vec<(KeySource, Issuer, AbortHandle)>,
 }
 
-impl Keepers {
+impl KeyRefreshers {
     /// None yet. They are asked for fresh keys by `authority`.
     pub(crate) fn new(authority: &Authority, runtime: Handle) -> Self {
         let wanted = watch::Sender::new(0_u64);
@@ -82,9 +82,9 @@ impl Keepers {
     }
 }
 
-impl fmt::Debug for Keepers {
+impl fmt::Debug for KeyRefreshers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keepers").field("running", &self.running.len()).finish_non_exhaustive()
+        f.debug_struct("KeyRefreshers").field("running", &self.running.len()).finish_non_exhaustive()
     }
 }
 

@@ -14,7 +14,7 @@ mod connection_limit;
 mod connections;
 mod credit_due;
 mod deadline_timer;
-mod disk_space;
+mod disk_state;
 mod disk_thread;
 mod effect_queue;
 mod entity_key_cache;

@@ -15,7 +15,7 @@ use tracing::error;
 use crate::{
     clock::{self, Clock},
     credit_due::CreditDue,
-    disk_space::DiskSpace,
+    disk_state::DiskState,
     disk_thread::DiskThread,
     effect_queue::EffectQueue,
     entity_key_cache::{self, EntityKeyCache},
@@ -44,7 +44,7 @@ pub(crate) struct NodeDriver {
     /// Cache of entity keys.
     entity_key_cache: Option<EntityKeyCache>,
     /// The state of the disk, for the log.
-    space: Option<watch::Sender<DiskSpace>>,
+    space: Option<watch::Sender<DiskState>>,
 }
 
 /// Status of the node.
@@ -99,7 +99,7 @@ impl NodeDriver {
     }
 
     /// Tells `space` whether the disk is full: now, and whenever that changes.
-    pub(crate) fn with_space(mut self, space: watch::Sender<DiskSpace>) -> Self {
+    pub(crate) fn with_space(mut self, space: watch::Sender<DiskState>) -> Self {
         self.space = Some(space);
         self.note_space();
         self
@@ -238,7 +238,7 @@ impl NodeDriver {
         space.send_if_modified(|state| {
             let has_changed = state.is_full != is_full;
             if is_full || has_changed {
-                *state = DiskSpace { is_full, free_bytes: journal.stats().free_bytes };
+                *state = DiskState { is_full, free_bytes: journal.stats().free_bytes };
             }
             has_changed
         });

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     clock::Clock,
     config::ServerConfig,
-    disk_space::DiskSpace,
+    disk_state::DiskState,
     disk_thread::DiskThread,
     entity_key_cache::EntityKeyCache,
     executor::{Executor, ExecutorItem},
@@ -39,7 +39,7 @@ impl NodeThread {
         clock: &Arc<Clock>,
         executor: &Arc<Executor>,
         entity_key_cache: EntityKeyCache,
-        space: watch::Sender<DiskSpace>,
+        space: watch::Sender<DiskState>,
         stop: watch::Sender<Shutdown>,
     ) -> Result<Self, StartError> {
         executor.begin(recover(config, clock, executor)?.with_keyring(entity_key_cache).with_space(space));

@@ -75,7 +75,7 @@ impl ShownEntity {
         };
         let figures = Figures {
             states: [
-                ("active", report.active.saturating_sub(activity.deferred)),
+                ("active", report.active_and_deferred.saturating_sub(activity.deferred)),
                 ("locked", activity.locked),
                 ("scheduled", report.scheduled),
                 ("deferred", activity.deferred),

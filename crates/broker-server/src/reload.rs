@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
-    jwks_refresh::{Fetcher, Keepers, KeySource},
+    jwks_refresh::{Fetcher, KeyRefreshers, KeySource},
     remote::RemoteError,
     tls::{TlsEndpoint, TlsError, TlsFiles},
 };
@@ -41,7 +41,7 @@ pub enum ReloadError {
 pub struct Reloader {
     pub(crate) authority: Arc<Authority>,
     pub(crate) tls: Arc<TlsEndpoint>,
-    pub(crate) keepers: Keepers,
+    pub(crate) key_refreshers: KeyRefreshers,
     /// Has every connection look at its links.
     pub(crate) lost_keys: watch::Sender<()>,
     pub(crate) clock: Arc<Clock>,
@@ -55,11 +55,11 @@ impl Reloader {
         let loaded = tls.map(|files| self.tls.read(&files)).transpose()?;
         let fetchers = Fetcher::all(&key_sources)?;
         // From here on nothing fails.
-        self.keepers.hand_over(&key_sources, &authority.issuers());
+        self.key_refreshers.hand_over(&key_sources, &authority.issuers());
         if self.authority.reconfigure(&authority) {
             self.lost_keys.send_replace(());
         }
-        self.keepers.keep(fetchers, &self.authority.issuers());
+        self.key_refreshers.keep(fetchers, &self.authority.issuers());
         if let Some(loaded) = loaded {
             self.tls.show(loaded);
             self.tls.check(self.clock.utc());

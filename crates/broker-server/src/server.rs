@@ -28,12 +28,12 @@ use crate::{
     config::ServerConfig,
     connection_limit::ConnectionLimit,
     connections::Connections,
-    disk_space::{DiskSpace, Volume, log_disk_space},
+    disk_state::{DiskState, Volume, log_full_disk},
     entity_key_cache::{EntityKeyCache, tell_of_lost_keys},
     executor::{Executor, ExecutorItem},
     http::{LastProbe, ScrapeThrottle, Scrapes},
     io_threads::Threads,
-    jwks_refresh::{Fetcher, Keepers},
+    jwks_refresh::{Fetcher, KeyRefreshers},
     node_driver::Ended,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
@@ -131,16 +131,16 @@ impl Server {
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
         let entity_key_cache = EntityKeyCache::new(Arc::clone(&config.authority), lost_keys.clone());
-        let (space, news) = watch::channel(DiskSpace::default());
+        let (space, news) = watch::channel(DiskState::default());
         let node = NodeThread::start(config, &clock, &executor, entity_key_cache, space, stop.clone())?;
         let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
         let asked = Arc::clone(&executor);
         let measure = move || asked.push(ExecutorItem::View(oneshot::channel().0));
-        drop(runtime.spawn(log_disk_space(volume, news, measure)));
-        let keepers = keep_keys(config, &runtime)?;
+        drop(runtime.spawn(log_full_disk(volume, news, measure)));
+        let key_refreshers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
         let (authority, time) = (Arc::clone(&config.authority), Arc::clone(&clock));
-        let reloader = Reloader { authority, tls: Arc::clone(&tls), keepers, lost_keys, clock: time };
+        let reloader = Reloader { authority, tls: Arc::clone(&tls), key_refreshers, lost_keys, clock: time };
         let spans = start_exporter(config, &runtime, &executor, &stopped)?;
         let connection_limit = ConnectionLimit::new(config.max_connections);
         let threads = Threads::start(config.io_threads)?;
@@ -321,11 +321,11 @@ impl Drop for Server {
 const FIRST_CLIENT: u64 = 1;
 
 /// Has the keys of identity providers kept fresh.
-fn keep_keys(config: &ServerConfig, runtime: &Runtime) -> Result<Keepers, StartError> {
+fn keep_keys(config: &ServerConfig, runtime: &Runtime) -> Result<KeyRefreshers, StartError> {
     let fetchers = Fetcher::all(&config.key_sources)?;
-    let mut keepers = Keepers::new(&config.authority, runtime.handle().clone());
-    keepers.keep(fetchers, &config.authority.issuers());
-    Ok(keepers)
+    let mut key_refreshers = KeyRefreshers::new(&config.authority, runtime.handle().clone());
+    key_refreshers.keep(fetchers, &config.authority.issuers());
+    Ok(key_refreshers)
 }
 
 /// Has spans brought to the collector, if one is configured.

@@ -2,7 +2,7 @@
 //!
 //! The table is drawn in `docs/features/settlement.md`; the tests go through every combination.
 //!
-//! Invariant: the only place that knows both an AMQP outcome and a queue outcome.
+//! Invariant: the only place that maps an AMQP outcome to a queue outcome.
 
 use amqp_codec::{
     performative::{DeliveryState, Modified},

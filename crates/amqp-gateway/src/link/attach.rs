@@ -72,8 +72,8 @@ impl<'a> Attacher<'a> {
             // Only Service Bus clients put tokens.
             self.cx.client.set_service_bus();
         }
-        let is_of_service_bus = has_service_bus_property(&attach);
-        let dialect = if is_of_service_bus { Dialect::ServiceBus } else { self.cx.client.dialect() };
+        let is_service_bus_link = has_service_bus_property(&attach);
+        let dialect = if is_service_bus_link { Dialect::ServiceBus } else { self.cx.client.dialect() };
         if let LinkTarget::Send(Some(path)) | LinkTarget::Receive(path) = &requested {
             faults.check_attach(&path.entity, self.cx)?;
         }

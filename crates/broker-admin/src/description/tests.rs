@@ -17,7 +17,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         updated_at: Timestamp::from_millis(1_735_689_600_000),
         accessed_at: Timestamp::default(),
         version: EntityVersion::new(QueueId(1), Timestamp::from_millis(1_735_689_600_000)),
-        active: 1,
+        active_and_deferred: 1,
         scheduled: 2,
         dead_letter: 3,
         transfer_dead_letter: 4,
@@ -147,7 +147,7 @@ fn what_waits_to_be_forwarded_is_counted_apart() {
     for (target, active, transfer) in [(None, 9, 0), (Some("q"), 4, 5)] {
         let settings = EntitySettings { forward_to: target.map(Box::from), ..EntitySettings::default() };
         let activity = Activity { deferred: 4, ..Activity::default() };
-        let report = EntityReport { active: 9, activity, ..report(EntityKind::Queue, settings) };
+        let report = EntityReport { active_and_deferred: 9, activity, ..report(EntityKind::Queue, settings) };
         let text = shown(&report, "2021-05", true);
         let counts = format!(
             "<d2p1:ActiveMessageCount>{active}</d2p1:ActiveMessageCount>\

@@ -222,8 +222,11 @@ impl Writer<'_, '_> {
         xml::put(self.out, format_args!("<CountDetails xmlns:{prefix}=\"{namespace}\">"));
         // Messages of an entity that forwards cannot be received from it.
         let (active, transfer) = match report.settings.forward_to {
-            None => (report.active, 0),
-            Some(_) => (report.activity.deferred, report.active.saturating_sub(report.activity.deferred)),
+            None => (report.active_and_deferred, 0),
+            Some(_) => (
+                report.activity.deferred,
+                report.active_and_deferred.saturating_sub(report.activity.deferred),
+            ),
         };
         let counts = [
             ("ActiveMessageCount", active),
@@ -240,5 +243,5 @@ impl Writer<'_, '_> {
 }
 
 fn total(report: &EntityReport) -> u64 {
-    report.active + report.scheduled + report.dead_letter + report.transfer_dead_letter
+    report.active_and_deferred + report.scheduled + report.dead_letter + report.transfer_dead_letter
 }

@@ -12,7 +12,7 @@ fn report(number: u64) -> EntityReport {
         updated_at: Timestamp::from_millis(1),
         accessed_at: Timestamp::from_millis(1),
         version: EntityVersion::new(QueueId(1), Timestamp::from_millis(1)),
-        active: 0,
+        active_and_deferred: 0,
         scheduled: 0,
         dead_letter: 0,
         transfer_dead_letter: 0,

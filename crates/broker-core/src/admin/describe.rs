@@ -103,7 +103,7 @@ impl AdminSnapshot<'_> {
             updated_at: view.updated_at,
             accessed_at: view.accessed_at,
             version: EntityVersion::new(view.queue, view.updated_at),
-            active: view.active + view.deferred,
+            active_and_deferred: view.active + view.deferred,
             scheduled: view.scheduled,
             dead_letter: view.dead_letter,
             transfer_dead_letter: view.transfer_dead_letter,

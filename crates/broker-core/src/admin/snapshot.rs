@@ -22,7 +22,7 @@ pub struct EntityView<'a> {
     pub settings: &'a EntitySettings,
     /// Messages in the retrieval order or locked.
     pub active: u64,
-    /// Locked messages, deferred ones included. Locks whose end has not been treated yet count.
+    /// Locked messages, deferred ones included. Locks whose end has not been handled yet count.
     pub locked: u64,
     /// Set aside.
     pub deferred: u64,

@@ -1,7 +1,10 @@
 //! Delivery of messages to consumers with credit whose client has byte budget, in turn.
 //!
-//! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
-//! of a receive-and-delete consumer is recorded as removed before it is delivered.
+//! Consumers with a selector are served first, the others in round-robin order, browsers last; in a store with sessions, the
+//! sessions that are held take turns.
+//!
+//! Invariant: messages leave in the retrieval order. A message of a receive-and-delete consumer is recorded as removed before it
+//! is delivered.
 
 use super::budget::{DeliveryBudget, ROUND_MESSAGES_MAX};
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
     output_coalescer::Removal,
     prefetch::{AHEAD, prefetch_holders},
     session::holders::SessionHolders,
-    settle::token::Tokens,
+    settle::token::LockTokenCipher,
     store::{
         Store,
         load_message::read_stored,
@@ -97,7 +100,7 @@ impl Dispatcher<'_> {
 pub(crate) struct DeliveryContext<'a> {
     pub(crate) clients: &'a mut IdMap<ClientId, Client>,
     pub(crate) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
-    tokens: &'a Tokens,
+    tokens: &'a LockTokenCipher,
     next_lock: &'a mut u32,
     /// Deliveries that remove their messages: they wait for the record of the removal.
     held: &'a mut Vec<(ClientId, Delivery)>,

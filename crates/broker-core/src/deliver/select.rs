@@ -43,7 +43,7 @@ impl DeliveryContext<'_> {
         if store.links.selectors.is_none() {
             return true;
         }
-        let mut content = Vec::new();
+        let mut satisfied = Vec::new();
         let mut left = EVALUATIONS_MAX;
         while let Some(number) =
             store.links.selectors.as_mut().and_then(|selectors| selectors.ring.pop_front())
@@ -54,7 +54,7 @@ impl DeliveryContext<'_> {
             self.catch_up(number, store);
             loop {
                 if left == 0 || budget.is_spent() {
-                    content.push(number);
+                    satisfied.push(number);
                     break;
                 }
                 match self.evaluate_next(cx, store, bodies.as_deref(), number, budget) {
@@ -65,7 +65,7 @@ impl DeliveryContext<'_> {
                     }
                     Evaluated::Other => left -= 1,
                     Evaluated::Nothing => {
-                        content.push(number);
+                        satisfied.push(number);
                         break;
                     }
                 }
@@ -76,7 +76,7 @@ impl DeliveryContext<'_> {
         }
         let is_done = left > 0 && !budget.is_spent();
         if let Some(selectors) = &mut store.links.selectors {
-            selectors.ring.extend(content);
+            selectors.ring.extend(satisfied);
         }
         is_done
     }

@@ -134,7 +134,7 @@ pub struct EntityReport {
     /// Which state of which entity this is.
     pub version: EntityVersion,
     /// Messages to receive, locked ones included, and deferred ones.
-    pub active: u64,
+    pub active_and_deferred: u64,
     /// Messages that are not due yet.
     pub scheduled: u64,
     /// Messages in the dead-letter store.

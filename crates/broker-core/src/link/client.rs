@@ -1,6 +1,6 @@
 //! Clients and their links.
 //!
-//! Invariant: a consumer's `wait_state` names the one queue in which its number stands. The number of a closed consumer
+//! Invariant: a consumer's `wait_state` names the one list of waiting consumers in which its number stands. The number of a closed consumer
 //! may still stand in a ring, among the blocked ones, and among those that wait for the answer to a drain.
 
 use std::collections::BTreeMap;

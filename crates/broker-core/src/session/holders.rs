@@ -1,7 +1,7 @@
 //! Session locks are granted, renewed and lost (`docs/features/sessions.md`).
 //!
 //! Invariant: a session has one holder at most, and the next one gets it only when every message that the last one
-//! had is back. A lock is checked to the millisecond, whether or not its deadline has been treated.
+//! had is back. A lock is checked to the millisecond, whether or not its deadline has been handled.
 
 use std::time::Duration;
 

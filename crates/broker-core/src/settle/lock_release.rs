@@ -78,8 +78,8 @@ impl LockReleases<'_> {
     /// session is lost; a rollback returns it, because no consumer holds it.
     fn leave_to_transaction(&mut self, release: PendingRelease) {
         let PendingRelease { lock, fail } = release;
-        let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
-        self.state.transactions.set_otherwise(lock, otherwise);
+        let on_rollback = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
+        self.state.transactions.set_on_rollback(lock, on_rollback);
     }
 }
 
@@ -94,8 +94,8 @@ impl LockReleases<'_> {
     /// Marks the locks that end with a rollback.
     pub(crate) fn mark_lock_ends(&mut self, work: Vec<Work>) {
         for work in work {
-            let Work::Settle(Settlement { lock, otherwise, .. }) = work else { continue };
-            match otherwise {
+            let Work::Settle(Settlement { lock, on_rollback, .. }) = work else { continue };
+            match on_rollback {
                 UnsettledPolicy::KeepLocks => {}
                 UnsettledPolicy::Release => self.state.lock_releases.push(lock, false),
                 UnsettledPolicy::Fail => self.state.lock_releases.push(lock, true),

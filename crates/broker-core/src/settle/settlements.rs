@@ -1,7 +1,7 @@
 //! Locks end: settlement, renewal, return.
 //!
 //! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
-//! deadline has been treated.
+//! deadline has been handled.
 
 use super::disposer::Disposer;
 use crate::{

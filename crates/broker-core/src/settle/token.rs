@@ -11,9 +11,9 @@ use aes::{
 use crate::{LockId, LockToken, QueueId, SequenceNumber};
 
 /// Turns locks into tokens and back: one block of AES-128 over queue, lock and sequence number.
-pub(crate) struct Tokens(Aes128);
+pub(crate) struct LockTokenCipher(Aes128);
 
-impl Tokens {
+impl LockTokenCipher {
     /// The key must be new for each start of the process: that voids the tokens of earlier starts.
     pub(crate) fn new(key: [u8; 16]) -> Self {
         Self(Aes128::new(&key.into()))
@@ -44,9 +44,9 @@ impl Tokens {
     }
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for LockTokenCipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tokens(key hidden)")
+        f.write_str("LockTokenCipher(key hidden)")
     }
 }
 

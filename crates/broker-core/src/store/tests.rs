@@ -53,7 +53,7 @@ fn a_message_put_back_goes_before_later_ones() {
 }
 
 #[test]
-fn lock_reminders_follow_live_locks_and_not_throughput() {
+fn lock_deadlines_follow_live_locks_and_not_throughput() {
     let mut store = store();
     for n in 1..=200_000 {
         put(&mut store, n);

@@ -285,8 +285,8 @@ impl TransactionManager<'_> {
         }
         self.state.transactions.check(key, sum, &self.transaction_limits())?;
         for (lock, cost) in new {
-            let otherwise = self.on_rollback(lock, settled);
-            let settlement = Settlement { lock, outcome: outcome.clone(), otherwise };
+            let on_rollback = self.on_rollback(lock, settled);
+            let settlement = Settlement { lock, outcome: outcome.clone(), on_rollback };
             self.join(now, key, Work::Settle(settlement), cost);
         }
         Ok(())
@@ -302,8 +302,8 @@ impl TransactionManager<'_> {
         let store = self.state.store(lock.queue).ok_or(SettleError::EntityGone)?;
         store.check_lock(lock.sequence, lock.lock, now)?;
         if settled {
-            let otherwise = self.on_rollback(lock, settled);
-            self.state.transactions.set_otherwise(lock, otherwise);
+            let on_rollback = self.on_rollback(lock, settled);
+            self.state.transactions.set_on_rollback(lock, on_rollback);
         }
         Ok(())
     }

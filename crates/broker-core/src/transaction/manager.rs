@@ -14,7 +14,7 @@ use crate::{
     publish::{checks::PublishChecks, partition_keys::BatchScope, publisher::Publisher, send_size::SendSize},
     record::OpenRecord,
     session::requests::SessionRequests,
-    settle::{disposer::Disposer, lock_release::LockReleases, settlements::Settlements},
+    settle::{disposer::Disposer, lock_release::LockReleases},
 };
 
 /// Declares, fills, commits and rolls back transactions.
@@ -204,5 +204,3 @@ impl TransactionManager<'_> {
         Ok(slot.length)
     }
 }
-
-impl Settlements<'_> {}

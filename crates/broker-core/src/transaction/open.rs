@@ -76,7 +76,7 @@ pub(crate) struct Settlement {
     pub(crate) lock: LockRef,
     pub(crate) outcome: Outcome,
     /// Fate of the lock when the transaction rolls back.
-    pub(crate) otherwise: UnsettledPolicy,
+    pub(crate) on_rollback: UnsettledPolicy,
 }
 
 /// Limits of one transaction, and of all together.
@@ -256,14 +256,14 @@ impl Transactions {
 
     /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any
     /// case.
-    pub(crate) fn set_otherwise(&mut self, lock: LockRef, otherwise: UnsettledPolicy) {
+    pub(crate) fn set_on_rollback(&mut self, lock: LockRef, on_rollback: UnsettledPolicy) {
         let LockRef { queue, sequence, lock } = lock;
         let found = self.enlisted.get(&(queue, sequence)).filter(|(held, ..)| *held == lock);
         let work = found.and_then(|(_, key, place)| self.all.get_mut(key)?.work.get_mut(*place));
         if let Some(Work::Settle(settlement)) = work
-            && settlement.otherwise != UnsettledPolicy::Fail
+            && settlement.on_rollback != UnsettledPolicy::Fail
         {
-            settlement.otherwise = otherwise;
+            settlement.on_rollback = on_rollback;
         }
     }
 

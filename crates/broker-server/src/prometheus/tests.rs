@@ -14,7 +14,7 @@ fn report(name: &str, kind: EntityKind) -> EntityReport {
         updated_at: Timestamp::default(),
         accessed_at: Timestamp::default(),
         version: EntityVersion::new(QueueId(1), Timestamp::from_millis(0)),
-        active: 7,
+        active_and_deferred: 7,
         scheduled: 3,
         dead_letter: 4,
         transfer_dead_letter: 5,

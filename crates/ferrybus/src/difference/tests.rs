@@ -15,7 +15,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         updated_at: zero,
         accessed_at: zero,
         version: EntityVersion::new(QueueId(1), zero),
-        active: 0,
+        active_and_deferred: 0,
         scheduled: 0,
         dead_letter: 0,
         transfer_dead_letter: 0,

@@ -35,7 +35,7 @@ fn settlement(sequence: u64, lock: u32) -> Settlement {
     Settlement {
         lock: lock_ref(sequence, lock),
         outcome: Outcome::Complete,
-        otherwise: UnsettledPolicy::KeepLocks,
+        on_rollback: UnsettledPolicy::KeepLocks,
     }
 }
 
@@ -134,11 +134,11 @@ fn the_rollback_policy_of_a_lock_changes_for_that_lock_alone() {
         table.add(key, Work::Settle(settlement(sequence, lock)), cost, Timestamp::from_millis(100));
     }
     for (sequence, lock) in [(1, 1), (2, 2), (3, 9), (1, 4)] {
-        table.set_otherwise(lock_ref(sequence, lock), UnsettledPolicy::Fail);
+        table.set_on_rollback(lock_ref(sequence, lock), UnsettledPolicy::Fail);
     }
     let found = keys.iter().flat_map(|key| table.work(*key)).filter_map(|work| match work {
         Work::Settle(settlement) => {
-            Some((settlement.lock.lock.0, settlement.otherwise == UnsettledPolicy::Fail))
+            Some((settlement.lock.lock.0, settlement.on_rollback == UnsettledPolicy::Fail))
         }
         _ => None,
     });
@@ -156,9 +156,9 @@ fn a_failed_delivery_counts_even_if_its_link_closes() {
     let policies = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Release];
     let expected = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Fail];
     for (policy, expected) in policies.into_iter().zip(expected) {
-        table.set_otherwise(lock_ref(1, 1), policy);
+        table.set_on_rollback(lock_ref(1, 1), policy);
         let found = table.work(key).iter().find_map(|work| match work {
-            Work::Settle(settlement) => Some(settlement.otherwise),
+            Work::Settle(settlement) => Some(settlement.on_rollback),
             _ => None,
         });
         assert_eq!(found, Some(expected));

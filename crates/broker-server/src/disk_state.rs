@@ -16,7 +16,7 @@ use crate::clock;
 
 /// The state of the journal's disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct DiskSpace {
+pub(crate) struct DiskState {
     /// The reserve is in use, so sends are refused.
     pub(crate) is_full: bool,
     /// Free bytes when they were last measured; `None`: never.
@@ -31,12 +31,12 @@ pub(crate) struct Volume {
 }
 
 /// Writes the log for as long as there is a node. `measure` has it measure the disk again, with the result in the news.
-pub(crate) async fn log_disk_space(
+pub(crate) async fn log_full_disk(
     volume: Volume,
-    mut news: watch::Receiver<DiskSpace>,
+    mut news: watch::Receiver<DiskState>,
     measure: impl Fn() + Send,
 ) {
-    let mut log = DiskSpaceLog::default();
+    let mut log = DiskFullLog::default();
     loop {
         let space = *news.borrow_and_update();
         if let Some(line) = log.look(clock::instant(), space.is_full) {
@@ -55,7 +55,7 @@ pub(crate) async fn log_disk_space(
 
 /// The lines that were written.
 #[derive(Debug, Default)]
-struct DiskSpaceLog {
+struct DiskFullLog {
     full_since: Option<Instant>,
     /// The last line says that the disk is full.
     is_logged: bool,
@@ -70,7 +70,7 @@ enum Line {
     Free,
 }
 
-impl DiskSpaceLog {
+impl DiskFullLog {
     /// Takes the state at `now`.
     fn look(&mut self, now: Instant, is_full: bool) -> Option<Line> {
         if !is_full {
@@ -88,7 +88,7 @@ impl DiskSpaceLog {
 }
 
 impl Line {
-    fn write(self, Volume { path, reserve_bytes }: &Volume, DiskSpace { free_bytes, .. }: DiskSpace) {
+    fn write(self, Volume { path, reserve_bytes }: &Volume, DiskState { free_bytes, .. }: DiskState) {
         let path = path.display();
         match self {
             Self::Full => error!(

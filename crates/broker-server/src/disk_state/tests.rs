@@ -11,7 +11,7 @@ enum Said {
 #[test]
 fn a_full_disk_is_logged_once_then_each_minute_and_when_it_has_room_again() {
     let begin = Instant::now();
-    let mut log = DiskSpaceLog::default();
+    let mut log = DiskFullLog::default();
     let cases = [
         // seconds, full, what is said
         (0, false, Said::Nothing),
