@@ -7,7 +7,7 @@ use broker_core::{EntityKind, Rule, StoredRule, Timestamp};
 use roxmltree::{Document, Node};
 
 use crate::{
-    description::{described, element_name},
+    description::{described, element_name, elements},
     rule,
     xml::{self, XmlError},
 };
@@ -71,67 +71,6 @@ const READ_ONLY: [&str; 10] = [
     "UpdatedAt",
 ];
 
-/// Order of the elements in which the service requires descriptions (`DataContract` members are a sequence).
-const fn order(kind: EntityKind) -> &'static [&'static str] {
-    match kind {
-        EntityKind::Queue => &[
-            "LockDuration",
-            "MaxSizeInMegabytes",
-            "RequiresDuplicateDetection",
-            "RequiresSession",
-            "DefaultMessageTimeToLive",
-            "DeadLetteringOnMessageExpiration",
-            "DuplicateDetectionHistoryTimeWindow",
-            "MaxDeliveryCount",
-            "EnableBatchedOperations",
-            "IsAnonymousAccessible",
-            "AuthorizationRules",
-            "Status",
-            "ForwardTo",
-            "UserMetadata",
-            "SupportOrdering",
-            "AutoDeleteOnIdle",
-            "EnablePartitioning",
-            "ForwardDeadLetteredMessagesTo",
-            "EnableExpress",
-            "MaxMessageSizeInKilobytes",
-        ],
-        EntityKind::Topic => &[
-            "DefaultMessageTimeToLive",
-            "MaxSizeInMegabytes",
-            "RequiresDuplicateDetection",
-            "DuplicateDetectionHistoryTimeWindow",
-            "EnableBatchedOperations",
-            "FilteringMessagesBeforePublishing",
-            "IsAnonymousAccessible",
-            "AuthorizationRules",
-            "Status",
-            "UserMetadata",
-            "SupportOrdering",
-            "AutoDeleteOnIdle",
-            "EnablePartitioning",
-            "EnableSubscriptionPartitioning",
-            "EnableExpress",
-            "MaxMessageSizeInKilobytes",
-        ],
-        EntityKind::Subscription => &[
-            "LockDuration",
-            "RequiresSession",
-            "DefaultMessageTimeToLive",
-            "DeadLetteringOnMessageExpiration",
-            "DeadLetteringOnFilterEvaluationExceptions",
-            "DefaultRuleDescription",
-            "MaxDeliveryCount",
-            "EnableBatchedOperations",
-            "Status",
-            "ForwardTo",
-            "UserMetadata",
-            "ForwardDeadLetteredMessagesTo",
-            "AutoDeleteOnIdle",
-        ],
-    }
-}
-
 impl Described {
     /// One of which nothing is said yet: everything has its default.
     pub fn new(kind: EntityKind, name: impl Into<String>) -> Self {
@@ -174,8 +113,9 @@ impl Described {
 
     /// The body of a request.
     pub fn body(&self) -> String {
-        let order = order(self.kind);
-        let place = |element: &&Element| order.iter().position(|known| *known == element.name);
+        // The service requires this order (`DataContract` members are a sequence).
+        let order = elements(self.kind);
+        let place = |element: &&Element| order.iter().position(|known| known.name() == Some(&element.name));
         let mut elements: Vec<&Element> =
             self.elements.iter().filter(|it| !READ_ONLY.contains(&&*it.name)).collect();
         elements.sort_by_key(|element| place(element).unwrap_or(usize::MAX));

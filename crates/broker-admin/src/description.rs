@@ -3,9 +3,12 @@
 //! Invariant: every property that a client set is shown again, in the order of elements of the service, except those
 //! that the broker corrects: sizes are cut to a tier's, and an entity that forwards has no idle deletion.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, LockLifetime};
+use broker_core::{
+    EntityKind, EntityProperty, EntityReport, EntitySettings, EntityStatus, LockLifetime, PropertyRow,
+    PropertyType, SettingValue,
+};
 use roxmltree::{Document, Node};
 
 use crate::{
@@ -14,8 +17,10 @@ use crate::{
 };
 
 mod authorization;
+mod elements;
 mod write;
 
+pub(crate) use elements::{Element, elements};
 pub(crate) use write::{Shown, write};
 
 /// A description as a client sent it.
@@ -23,17 +28,8 @@ pub(crate) use write::{Shown, write};
 pub(crate) struct Description {
     pub(crate) kind: EntityKind,
     pub(crate) settings: EntitySettings,
-    /// Which of the properties were given that stay as they are when an update leaves them out.
-    pub(crate) given: Given,
-}
-
-/// Properties that were given, of those that are fixed at creation or that no SDK knows.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Given {
-    requires_session: bool,
-    requires_duplicate_detection: bool,
-    enable_partitioning: bool,
-    hold: Option<LockLifetime>,
+    /// The properties that it has.
+    given: BTreeSet<EntityProperty>,
 }
 
 impl Description {
@@ -82,17 +78,11 @@ impl Description {
 
     /// An update that leaves out what is fixed, or what clients do not know, means no change of it.
     fn keep_fixed(&mut self, before: &EntitySettings) {
-        if !self.given.requires_session {
-            self.settings.requires_session = before.requires_session;
+        // SDKs do not know `Hold`, and leave it out when they change others.
+        let stays = |row: &&PropertyRow| row.is_fixed || row.property == EntityProperty::Hold;
+        for row in EntityProperty::rows().filter(stays).filter(|row| !self.given.contains(&row.property)) {
+            row.set(&mut self.settings, row.get(before)).expect("both values are of the property's type");
         }
-        if !self.given.requires_duplicate_detection {
-            self.settings.requires_duplicate_detection = before.requires_duplicate_detection;
-        }
-        if !self.given.enable_partitioning {
-            self.settings.enable_partitioning = before.enable_partitioning;
-        }
-        // SDKs do not know this property, and leave it out when they change others.
-        self.settings.hold = self.given.hold.unwrap_or(before.hold);
     }
 }
 
@@ -105,10 +95,6 @@ fn shown_megabytes(settings: &EntitySettings) -> u64 {
 fn shown_message_kilobytes(report: &EntityReport) -> u64 {
     (report.max_message_bytes >> 10).max(1)
 }
-
-/// Element of this broker for the way in which plain receivers hold messages. Strict parsers of SDKs do not expect it,
-/// so it is shown only where it is not the default.
-pub(crate) const HOLD: &str = "Hold";
 
 /// Megabytes shown for an entity without a limit.
 const SIZE_UNLIMITED: u64 = 81_920;
@@ -136,22 +122,17 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
         format!("the element `{name}` is no description of a queue, topic or subscription")
     })?;
     let reader = Reader { node };
-    let mut settings = EntitySettings {
-        default_time_to_live: reader.duration("DefaultMessageTimeToLive")?.and_then(IsoDuration::finite),
-        auto_delete_on_idle: reader.duration("AutoDeleteOnIdle")?.and_then(IsoDuration::finite),
-        status: reader.status()?,
-        user_metadata: xml::whole_text_of(node, "UserMetadata").map(Box::from),
-        ..EntitySettings::default()
-    };
-    let mut given = Given::default();
-    if kind != EntityKind::Topic {
-        reader.receiving(&mut settings, &mut given)?;
+    let mut settings = EntitySettings::default();
+    let mut given = BTreeSet::new();
+    for row in EntityProperty::of(kind) {
+        if let Some(value) = reader.property(row, &mut settings)? {
+            row.set(&mut settings, value).expect("a value is read with the type of its property");
+            given.insert(row.property);
+        }
     }
     if kind != EntityKind::Subscription {
-        reader.sending(&mut settings, &mut given)?;
         settings.authorization = authorization::read(node)?;
     }
-    settings.other = reader.others(kind)?;
     Ok(Description { kind, settings, given })
 }
 
@@ -174,47 +155,48 @@ struct Reader<'a, 'input> {
 }
 
 impl Reader<'_, '_> {
-    /// Reads the settings that queues and subscriptions share.
-    fn receiving(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
-        if let Some(lock) = self.duration("LockDuration")? {
-            settings.lock_duration = lock.finite().unwrap_or(Duration::MAX);
-        }
-        if let Some(count) = self.number("MaxDeliveryCount")? {
-            settings.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX);
-        }
-        if let Some(on) = self.flag("RequiresSession")? {
-            (settings.requires_session, given.requires_session) = (on, true);
-        }
-        if let Some(text) = xml::text_of(self.node, HOLD) {
-            settings.hold = match text {
-                "Link" => LockLifetime::Link,
-                "Lock" => LockLifetime::Lock,
-                _ => return Err(Self::bad(HOLD, text, "Link or Lock")),
-            };
-            given.hold = Some(settings.hold);
-        }
-        settings.dead_letter_on_expiration = self.flag("DeadLetteringOnMessageExpiration")?.unwrap_or(false);
-        settings.dead_letter_on_filter_error =
-            self.flag("DeadLetteringOnFilterEvaluationExceptions")?.unwrap_or(true);
-        settings.forward_to = self.target("ForwardTo")?;
-        settings.forward_dead_lettered_to = self.target("ForwardDeadLetteredMessagesTo")?;
-        Ok(())
+    /// Reads a property; `None`: it is not there, and has its default.
+    fn property(
+        &self,
+        row: &PropertyRow,
+        settings: &mut EntitySettings,
+    ) -> Result<Option<SettingValue>, String> {
+        let name = row.element;
+        Ok(match row.value_type {
+            PropertyType::Time => {
+                let time = self.duration(name)?;
+                time.map(|time| SettingValue::Time(Some(time.finite().unwrap_or(Duration::MAX))))
+            }
+            PropertyType::TimeOrForever => self.duration(name)?.map(|time| SettingValue::Time(time.finite())),
+            PropertyType::Flag | PropertyType::Kept(_) => self.flag(name)?.map(SettingValue::Flag),
+            PropertyType::Count(_) => {
+                let count = self.number(name)?;
+                count.map(|count| SettingValue::Count(u32::try_from(count).unwrap_or(u32::MAX)))
+            }
+            // A size that is not there is that of the service's default.
+            PropertyType::Bytes(_) if row.property == EntityProperty::MaxSizeBytes => {
+                Some(SettingValue::Bytes(Some(self.size()? << 20)))
+            }
+            PropertyType::Bytes(_) => self.message_size()?.map(|size| SettingValue::Bytes(Some(size))),
+            PropertyType::Status => self.status()?.map(SettingValue::Status),
+            PropertyType::LockLifetime => self.lock_lifetime(name)?.map(SettingValue::LockLifetime),
+            PropertyType::Text => {
+                xml::whole_text_of(self.node, name).map(|text| SettingValue::Text(Some(text.into())))
+            }
+            PropertyType::Entity => {
+                let target = self.target(name)?;
+                // Answers have the text as it was written.
+                let text = xml::text_of(self.node, name).filter(|_| target.is_some());
+                settings.other.extend(text.map(|text| (name.into(), text.into())));
+                target.map(|target| SettingValue::Text(Some(target)))
+            }
+        })
     }
 
-    /// Reads the settings that queues and topics share.
-    fn sending(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
-        settings.max_size_bytes = Some(self.size()? << 20);
-        settings.max_message_bytes = self.message_size()?;
-        if let Some(on) = self.flag("RequiresDuplicateDetection")? {
-            (settings.requires_duplicate_detection, given.requires_duplicate_detection) = (on, true);
-        }
-        if let Some(on) = self.flag("EnablePartitioning")? {
-            (settings.enable_partitioning, given.enable_partitioning) = (on, true);
-        }
-        if let Some(window) = self.duration("DuplicateDetectionHistoryTimeWindow")? {
-            settings.duplicate_detection_window = window.finite().unwrap_or(Duration::MAX);
-        }
-        Ok(())
+    fn lock_lifetime(&self, name: &str) -> Result<Option<LockLifetime>, String> {
+        let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
+        let known = LockLifetime::ALL.into_iter().find(|lifetime| lifetime.word() == text);
+        known.map(Some).ok_or_else(|| Self::bad(name, text, "Link or Lock"))
     }
 
     fn bad(name: &str, value: &str, expected: &str) -> String {
@@ -253,28 +235,11 @@ impl Reader<'_, '_> {
         Ok(Some(size << 10))
     }
 
-    fn status(&self) -> Result<EntityStatus, String> {
-        let Some(text) = xml::text_of(self.node, "Status") else { return Ok(EntityStatus::Active) };
-        let known = STATUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    fn status(&self) -> Result<Option<EntityStatus>, String> {
+        let Some(text) = xml::text_of(self.node, "Status") else { return Ok(None) };
+        let known = EntityStatus::ALL.into_iter().find(|status| status.word().eq_ignore_ascii_case(text));
         let expected = "Active, Disabled, SendDisabled or ReceiveDisabled";
-        known.map(|(_, status)| *status).ok_or_else(|| Self::bad("Status", text, expected))
-    }
-
-    /// Properties kept beside the settings: the flags of [`kept`], forward targets as they were written, and the
-    /// authorization rules.
-    fn others(&self, kind: EntityKind) -> Result<BTreeMap<Box<str>, Box<str>>, String> {
-        let mut others = BTreeMap::new();
-        for (name, _) in kept(kind) {
-            if let Some(on) = self.flag(name)? {
-                others.insert((*name).into(), word(on).into());
-            }
-        }
-        for name in ["ForwardTo", "ForwardDeadLetteredMessagesTo"] {
-            if let Some(text) = xml::text_of(self.node, name) {
-                others.insert(name.into(), text.into());
-            }
-        }
-        Ok(others)
+        known.map(Some).ok_or_else(|| Self::bad("Status", text, expected))
     }
 
     /// An entity's name, from a bare name or a URI with any host.
@@ -314,13 +279,6 @@ fn bad_size(megabytes: u64) -> String {
     Reader::bad("MaxSizeInMegabytes", &megabytes.to_string(), &expected)
 }
 
-/// Status and its word.
-const STATUS: [(&str, EntityStatus); 4] = [
-    ("Active", EntityStatus::Active),
-    ("Disabled", EntityStatus::Disabled),
-    ("SendDisabled", EntityStatus::SendDisabled),
-    ("ReceiveDisabled", EntityStatus::ReceiveDisabled),
-];
 /// Shortest default time to live.
 const TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 /// Sizes of entities come in steps of so many megabytes.
@@ -329,27 +287,6 @@ const SIZE_STEP: u64 = 1_024;
 const SIZE_MAX: u64 = 81_920;
 /// Largest message that an entity can be set to take, in kilobytes.
 const MESSAGE_SIZE_MAX: u64 = 102_400;
-
-/// Flags that are kept and shown, and change nothing else; with what is shown when they are not set.
-fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
-    match kind {
-        EntityKind::Queue => &[
-            ("EnableBatchedOperations", "true"),
-            ("IsAnonymousAccessible", "false"),
-            ("SupportOrdering", "true"),
-            ("EnableExpress", "false"),
-        ],
-        EntityKind::Topic => &[
-            ("EnableBatchedOperations", "true"),
-            ("FilteringMessagesBeforePublishing", "false"),
-            ("IsAnonymousAccessible", "false"),
-            ("SupportOrdering", "true"),
-            ("EnableSubscriptionPartitioning", "false"),
-            ("EnableExpress", "false"),
-        ],
-        EntityKind::Subscription => &[("EnableBatchedOperations", "true"), ("IsClientAffine", "false")],
-    }
-}
 
 #[cfg(test)]
 mod tests;

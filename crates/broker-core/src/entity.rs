@@ -14,6 +14,7 @@ pub(crate) mod name;
 pub(crate) mod node_kind;
 pub(crate) mod partition_numbers;
 pub(crate) mod path;
+pub(crate) mod property;
 pub(crate) mod query;
 pub(crate) mod rules;
 pub(crate) mod settings;

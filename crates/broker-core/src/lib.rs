@@ -43,6 +43,7 @@ pub use entity::authorization::{AccessRight, AuthorizationRule, KeyText};
 pub use entity::error::{EntityError, RULES_PER_TOPIC, SUBSCRIPTIONS_PER_TOPIC};
 pub use entity::node_kind::NodeKind;
 pub use entity::path::{EntityPath, SubQueue};
+pub use entity::property::{EntityProperty, PropertyRow, PropertyType, SettingValue};
 pub use entity::query::{EntityQuery, PageStart};
 pub use entity::rules::{Rule, StoredRule};
 pub use entity::settings::{

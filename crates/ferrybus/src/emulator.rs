@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, sync::LazyLock};
 
-use broker_core::EntitySettings;
+use broker_core::{EntityKind, EntityProperty, EntitySettings, PropertyRow, PropertyType, SettingValue};
 use broker_server::EntityPlan;
 use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
@@ -76,24 +76,13 @@ impl Emulator {
         check_entity_name(&name)?;
         let entity = format!("queue `{name}`");
         let properties = Properties { given: object(queue, &entity)?, entity };
-        self.name_what_is_not_done(&properties, &PROPERTIES);
-        let settings = EntitySettings {
-            lock_duration: properties.lock_duration()?,
-            requires_session: properties.boolean("RequiresSession")?,
-            max_delivery_count: properties.max_delivery_count()?,
-            // The emulator's default, an hour, where the cloud service's is for ever.
-            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
-            dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
-            requires_duplicate_detection: properties.boolean("RequiresDuplicateDetection")?,
-            duplicate_detection_window: properties.duplicate_window()?,
-            forward_to: properties.target("ForwardTo")?,
-            forward_dead_lettered_to: properties.target("ForwardDeadLetteredMessagesTo")?,
-            ..EntitySettings::default()
-        };
+        self.name_what_is_not_done(&properties, EntityKind::Queue);
+        let settings = properties.settings(EntityKind::Queue)?;
         Ok((name, settings))
     }
 
-    fn name_what_is_not_done(&mut self, properties: &Properties<'_>, known: &[&'static str]) {
+    fn name_what_is_not_done(&mut self, properties: &Properties<'_>, kind: EntityKind) {
+        let known: Vec<&str> = schema(kind).map(|row| row.element).collect();
         let entity = &properties.entity;
         for key in properties.given.keys() {
             if !known.contains(&key.as_str()) {
@@ -128,7 +117,36 @@ struct Properties<'p> {
     given: &'p Map<String, Value>,
 }
 
+/// The properties that the emulator's schema gives such an entity.
+fn schema(kind: EntityKind) -> impl Iterator<Item = &'static PropertyRow> {
+    EntityProperty::of(kind).filter(move |row| row.config_json.contains(&kind))
+}
+
 impl Properties<'_> {
+    /// The settings of an entity, with the emulator's defaults for what is not there.
+    fn settings(&self, kind: EntityKind) -> Result<EntitySettings, InvalidConfig> {
+        let mut settings = EntitySettings::default();
+        for row in schema(kind) {
+            let value = match (row.property, row.value_type) {
+                (EntityProperty::LockDuration, _) => SettingValue::Time(Some(self.lock_duration()?)),
+                (EntityProperty::DuplicateDetectionWindow, _) => {
+                    SettingValue::Time(Some(self.duplicate_window()?))
+                }
+                (EntityProperty::MaxDeliveryCount, _) => SettingValue::Count(self.max_delivery_count()?),
+                // The emulator's default is an hour, where the cloud service's is for ever.
+                (_, PropertyType::Time | PropertyType::TimeOrForever) => {
+                    SettingValue::Time(self.span(row.element, "PT1H")?.finite())
+                }
+                (_, PropertyType::Flag) => SettingValue::Flag(self.boolean(row.element)?),
+                (_, PropertyType::Entity) => SettingValue::Text(self.target(row.element)?),
+                // The schema has no others.
+                _ => continue,
+            };
+            row.set(&mut settings, value).expect("the value is of the property's type");
+        }
+        Ok(settings)
+    }
+
     fn bad(&self, key: &str, expected: &str) -> InvalidConfig {
         let found = self.given.get(key).map(Value::to_string).unwrap_or_default();
         InvalidConfig(format!("{}: `{key}` is {found}, expected {expected}", self.entity))
@@ -215,19 +233,6 @@ const RELAXED: ParseOptions = ParseOptions {
     allow_non_finite_numbers: false,
     allow_extended_string_escapes: false,
 };
-
-/// Every property that the emulator's schema gives a queue.
-const PROPERTIES: [&str; 9] = [
-    "DeadLetteringOnMessageExpiration",
-    "DefaultMessageTimeToLive",
-    "DuplicateDetectionHistoryTimeWindow",
-    "ForwardDeadLetteredMessagesTo",
-    "ForwardTo",
-    "LockDuration",
-    "MaxDeliveryCount",
-    "RequiresDuplicateDetection",
-    "RequiresSession",
-];
 
 #[cfg(test)]
 mod tests;

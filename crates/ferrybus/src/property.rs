@@ -1,11 +1,11 @@
-//! The properties of entities: their names for people and in the API, and how their values are written in each.
+//! How values of properties of entities are written for people and in the API.
 //!
 //! Invariant: a value that was read from the API and not changed is written back to it as it came.
 
 use std::time::Duration;
 
 use broker_admin::client::Described;
-use broker_core::EntityKind;
+use broker_core::{EntityKind, EntityProperty, EntityStatus, LockLifetime, PropertyRow, PropertyType};
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,24 +13,10 @@ use crate::{
     suggest::suggest,
 };
 
-/// A property that can be set.
-#[derive(Debug)]
-pub(crate) struct Property {
-    /// In JSON, in `ferrybus.toml` and, with hyphens, as an option.
-    pub(crate) key: &'static str,
-    /// Element in the management API.
-    pub(crate) element: &'static str,
-    pub(crate) kinds: &'static [EntityKind],
-    pub(crate) form: Form,
-    /// Cannot be changed after creation.
-    pub(crate) is_fixed: bool,
-    /// Value of an absent element, where the broker leaves out the default.
-    pub(crate) unless_shown: Option<&'static str>,
-    /// For `--help`.
-    pub(crate) help: &'static str,
-}
+/// The row of a property.
+pub(crate) type Property = PropertyRow;
 
-/// Type of a property's values.
+/// Writing of a property's values, for people and in the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     /// A length of time, or for ever.
@@ -40,218 +26,63 @@ pub(crate) enum Form {
     Count,
     /// Bytes, in the API in units of this many.
     Bytes(u64),
-    /// One of these words.
-    Word(&'static [&'static str]),
+    /// One of the words of a status.
+    Status,
+    /// One of the words of a lock lifetime.
+    LockLifetime,
     /// A text; empty: none.
     Text,
     /// The name of an entity; empty: none.
     Entity,
 }
 
-const QUEUE: &[EntityKind] = &[EntityKind::Queue];
-const TOPIC: &[EntityKind] = &[EntityKind::Topic];
-const SUBSCRIPTION: &[EntityKind] = &[EntityKind::Subscription];
-const SENT_TO: &[EntityKind] = &[EntityKind::Queue, EntityKind::Topic];
-const RECEIVED_FROM: &[EntityKind] = &[EntityKind::Queue, EntityKind::Subscription];
-const ALL: &[EntityKind] = &[EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
-const STATUS: Form = Form::Word(&["Active", "Disabled", "SendDisabled", "ReceiveDisabled"]);
-const HOLD: Form = Form::Word(&["Link", "Lock"]);
-const MEGABYTES: Form = Form::Bytes(1 << 20);
-const KILOBYTES: Form = Form::Bytes(1 << 10);
-
-/// All of them, the most wanted first.
-pub(crate) static PROPERTIES: [Property; 23] = [
-    row("status", "Status", ALL, STATUS, "What is allowed"),
-    row("lock_duration", "LockDuration", RECEIVED_FROM, Form::Span, "How long a lock lasts, at most 5m"),
-    Property {
-        unless_shown: Some("Link"),
-        ..row(
-            "hold",
-            "Hold",
-            RECEIVED_FROM,
-            HOLD,
-            "How long plain AMQP receivers hold messages: until the `link` ends, or for the lock duration at most (`lock`)",
-        )
-    },
-    row(
-        "max_delivery_count",
-        "MaxDeliveryCount",
-        RECEIVED_FROM,
-        Form::Count,
-        "Deliveries before dead-lettering",
-    ),
-    row(
-        "default_time_to_live",
-        "DefaultMessageTimeToLive",
-        ALL,
-        Form::Span,
-        "How long messages live, or `never` to let none end",
-    ),
-    row(
-        "dead_letter_on_expiration",
-        "DeadLetteringOnMessageExpiration",
-        RECEIVED_FROM,
-        Form::Flag,
-        "Dead-letter messages whose time is over",
-    ),
-    row(
-        "dead_letter_on_filter_error",
-        "DeadLetteringOnFilterEvaluationExceptions",
-        SUBSCRIPTION,
-        Form::Flag,
-        "Dead-letter messages on which a rule fails",
-    ),
-    fixed(
-        "requires_session",
-        "RequiresSession",
-        RECEIVED_FROM,
-        "Each message belongs to a session; fixed at creation",
-    ),
-    fixed(
-        "requires_duplicate_detection",
-        "RequiresDuplicateDetection",
-        SENT_TO,
-        "Drop messages whose id was seen before; fixed at creation",
-    ),
-    row(
-        "duplicate_detection_window",
-        "DuplicateDetectionHistoryTimeWindow",
-        SENT_TO,
-        Form::Span,
-        "How long ids are remembered, 20s to 7d",
-    ),
-    row(
-        "forward_to",
-        "ForwardTo",
-        RECEIVED_FROM,
-        Form::Entity,
-        "Entity that gets every message; an empty text ends that",
-    ),
-    row(
-        "forward_dead_lettered_to",
-        "ForwardDeadLetteredMessagesTo",
-        RECEIVED_FROM,
-        Form::Entity,
-        "Entity that gets every dead letter; an empty text ends that",
-    ),
-    row(
-        "auto_delete_on_idle",
-        "AutoDeleteOnIdle",
-        ALL,
-        Form::Span,
-        "Delete the entity when unused for so long, at least 5m, or `never`",
-    ),
-    row(
-        "max_size_bytes",
-        "MaxSizeInMegabytes",
-        SENT_TO,
-        MEGABYTES,
-        "Largest total of stored messages, in steps of 1 GiB up to 80 GiB",
-    ),
-    row(
-        "max_message_bytes",
-        "MaxMessageSizeInKilobytes",
-        SENT_TO,
-        KILOBYTES,
-        "Largest message, in steps of 1 KiB up to 100 MiB",
-    ),
-    row(
-        "user_metadata",
-        "UserMetadata",
-        ALL,
-        Form::Text,
-        "A note of at most 1024 characters; an empty text removes it",
-    ),
-    fixed(
-        "enable_partitioning",
-        "EnablePartitioning",
-        SENT_TO,
-        "Sequence numbers name a partition; fixed at creation",
-    ),
-    row(
-        "enable_batched_operations",
-        "EnableBatchedOperations",
-        ALL,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-    row(
-        "support_ordering",
-        "SupportOrdering",
-        SENT_TO,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-    row(
-        "enable_express",
-        "EnableExpress",
-        SENT_TO,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-    row(
-        "is_anonymous_accessible",
-        "IsAnonymousAccessible",
-        QUEUE,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-    row(
-        "filtering_messages_before_publishing",
-        "FilteringMessagesBeforePublishing",
-        TOPIC,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-    row(
-        "enable_subscription_partitioning",
-        "EnableSubscriptionPartitioning",
-        TOPIC,
-        Form::Flag,
-        "Kept for clients that read it, without effect",
-    ),
-];
-
-const fn row(
-    key: &'static str,
-    element: &'static str,
-    kinds: &'static [EntityKind],
-    form: Form,
-    help: &'static str,
-) -> Property {
-    Property { key, element, kinds, form, is_fixed: false, unless_shown: None, help }
-}
-
-const fn fixed(
-    key: &'static str,
-    element: &'static str,
-    kinds: &'static [EntityKind],
-    help: &'static str,
-) -> Property {
-    Property { key, element, kinds, form: Form::Flag, is_fixed: true, unless_shown: None, help }
-}
-
-impl Property {
+/// Texts of a property.
+pub(crate) trait PropertyText {
+    fn form(&self) -> Form;
     /// Its text in the description of an entity.
-    pub(crate) fn text<'d>(&self, entity: &'d Described) -> Option<&'d str> {
-        entity.text(self.element).or(self.unless_shown)
+    fn text<'d>(&self, entity: &'d Described) -> Option<&'d str>;
+}
+
+impl PropertyText for Property {
+    fn form(&self) -> Form {
+        match self.value_type {
+            PropertyType::Time | PropertyType::TimeOrForever => Form::Span,
+            PropertyType::Flag | PropertyType::Kept(_) => Form::Flag,
+            PropertyType::Count(_) => Form::Count,
+            PropertyType::Bytes(unit) => Form::Bytes(unit),
+            PropertyType::Status => Form::Status,
+            PropertyType::LockLifetime => Form::LockLifetime,
+            PropertyType::Text => Form::Text,
+            PropertyType::Entity => Form::Entity,
+        }
+    }
+
+    fn text<'d>(&self, entity: &'d Described) -> Option<&'d str> {
+        // The broker leaves out the default, which the parsers of SDKs do not know.
+        let unless_shown =
+            (self.value_type == PropertyType::LockLifetime).then(|| LockLifetime::default().word());
+        entity.text(self.element).or(unless_shown)
     }
 }
 
 /// The properties of such an entity.
 pub(crate) fn of(kind: EntityKind) -> impl Iterator<Item = &'static Property> {
-    PROPERTIES.iter().filter(move |property| property.kinds.contains(&kind))
-}
-
-/// The property of that name.
-pub(crate) fn of_key(key: &str) -> Option<&'static Property> {
-    PROPERTIES.iter().find(|property| property.key == key)
+    EntityProperty::of(kind)
 }
 
 /// A value to set: the text of its element, `None` to take the element away.
 pub(crate) type Wanted = Option<String>;
 
 impl Form {
+    /// The words that there are, if it is one of some words.
+    pub(crate) fn words(self) -> Vec<&'static str> {
+        match self {
+            Self::Status => EntityStatus::ALL.map(EntityStatus::word).to_vec(),
+            Self::LockLifetime => LockLifetime::ALL.map(LockLifetime::word).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Reads what a person wrote.
     pub(crate) fn read(self, text: &str) -> Result<Wanted, String> {
         let text = text.trim();
@@ -263,7 +94,7 @@ impl Form {
                 number.map(|number| Some(number.to_string())).map_err(|_| "expected a whole number".into())
             }
             Self::Bytes(unit) => read_bytes(text, unit),
-            Self::Word(words) => read_word(text, words),
+            Self::Status | Self::LockLifetime => read_word(text, &self.words()),
             Self::Text | Self::Entity => Ok((!text.is_empty()).then(|| text.to_owned())),
         }
     }
@@ -281,7 +112,7 @@ impl Form {
             Self::Flag => json!(text == "true"),
             Self::Count => number(1),
             Self::Bytes(unit) => number(unit),
-            Self::Word(_) | Self::Text | Self::Entity => json!(text),
+            Self::Status | Self::LockLifetime | Self::Text | Self::Entity => json!(text),
         }
     }
 
@@ -297,7 +128,7 @@ impl Form {
             Self::Bytes(unit) => text
                 .parse::<u64>()
                 .map_or_else(|_| text.into(), |number| human_bytes(number.saturating_mul(unit))),
-            Self::Count | Self::Word(_) | Self::Text | Self::Entity => text.into(),
+            Self::Count | Self::Status | Self::LockLifetime | Self::Text | Self::Entity => text.into(),
         }
     }
 
@@ -347,7 +178,7 @@ fn read_bytes(text: &str, unit: u64) -> Result<Wanted, String> {
     Ok(Some((bytes / unit).to_string()))
 }
 
-fn read_word(text: &str, words: &'static [&'static str]) -> Result<Wanted, String> {
+fn read_word(text: &str, words: &[&'static str]) -> Result<Wanted, String> {
     let plain = text.replace(['-', '_'], "");
     if let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(&plain)) {
         return Ok(Some((*word).to_owned()));

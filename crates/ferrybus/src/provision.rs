@@ -116,7 +116,7 @@ impl Provision {
         }
         let mut after = (*entity.settings).clone();
         for change in &changes {
-            difference::set(change.key, &mut after, &settled);
+            difference::set(change.property, &mut after, &settled);
         }
         Some(Divergence {
             source: &declared.source,

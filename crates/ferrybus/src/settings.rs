@@ -106,21 +106,6 @@ pub(crate) struct Settings {
     pub(crate) certificate: Vec<CertificateEntry>,
 }
 
-/// Status of an entity.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Status {
-    /// Everything.
-    #[default]
-    Active,
-    /// Nothing.
-    Disabled,
-    /// Receives only.
-    SendDisabled,
-    /// Sends only.
-    ReceiveDisabled,
-}
-
 /// Access of a client without credentials.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]

@@ -58,15 +58,40 @@ fn find<T: Worded>(word: &str) -> Option<T> {
 /// Reads an optional key of the file: `#[serde(deserialize_with)]`.
 pub(crate) fn of_file<'de, T: Worded, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let word = String::deserialize(deserializer)?;
-    find(&word).map(Some).ok_or_else(|| {
-        let words: Vec<String> = T::WORDS.iter().map(|choice| format!("`{}`", choice.word)).collect();
-        let expected = match words.as_slice() {
-            [one, other] => format!("{one} or {other}"),
-            _ => format!("one of {}", words.join(", ")),
-        };
-        // The text of serde for other types.
-        de::Error::custom(format_args!("unknown variant `{word}`, expected {expected}"))
-    })
+    find(&word).map(Some).ok_or_else(|| unknown(&word, T::WORDS.iter().map(|choice| choice.word.to_owned())))
+}
+
+/// Reads a value with a word in the administration API; files have it in small letters and with hyphens.
+pub(crate) fn of_elements<'de, T: Copy, D: Deserializer<'de>>(
+    all: &[T],
+    element: fn(T) -> &'static str,
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let found = all.iter().find(|value| in_files(element(**value)) == word).copied();
+    found.ok_or_else(|| unknown(&word, all.iter().map(|value| in_files(element(*value)))))
+}
+
+/// A word of the administration API as files have it: `SendDisabled` is `send-disabled`.
+pub(crate) fn in_files(element: &str) -> String {
+    let mut word = String::new();
+    for letter in element.chars() {
+        if letter.is_ascii_uppercase() && !word.is_empty() {
+            word.push('-');
+        }
+        word.push(letter.to_ascii_lowercase());
+    }
+    word
+}
+
+/// The error about a word that is none of these, in the text of serde for other types.
+fn unknown<E: de::Error>(word: &str, words: impl Iterator<Item = String>) -> E {
+    let words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
+    let expected = match words.as_slice() {
+        [one, other] => format!("{one} or {other}"),
+        _ => format!("one of {}", words.join(", ")),
+    };
+    E::custom(format_args!("unknown variant `{word}`, expected {expected}"))
 }
 
 /// Reads an option of the command line: `#[arg(value_parser)]`.

@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, LockLifetime, Timestamp};
+use broker_core::{EntityProperty, EntityReport, LockLifetime, PropertyRow, SettingValue, Timestamp};
 
-use super::{
-    HOLD, STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word,
-};
+use super::{Element, authorization, element_name, elements, shown_megabytes, shown_message_kilobytes, word};
 use crate::{Query, duration, time, xml};
 
 /// Entity to write, and the parts of it to show.
@@ -26,10 +24,8 @@ pub(crate) fn write(out: &mut String, shown: Shown<'_>) {
     let namespace = xml::SERVICE_BUS;
     xml::put(out, format_args!("<{name} xmlns=\"{namespace}\" xmlns:i=\"{}\">", xml::INSTANCE));
     let mut writer = Writer { out, shown };
-    match shown.report.kind {
-        EntityKind::Queue => writer.queue(),
-        EntityKind::Topic => writer.topic(),
-        EntityKind::Subscription => writer.subscription(),
+    for element in elements(shown.report.kind) {
+        writer.write(*element);
     }
     xml::put(out, format_args!("</{name}>"));
 }
@@ -40,92 +36,55 @@ struct Writer<'a, 'o> {
 }
 
 impl Writer<'_, '_> {
-    fn queue(&mut self) {
+    fn write(&mut self, element: Element) {
         let report = self.shown.report;
-        let settings = &*report.settings;
-        self.lock(settings);
-        self.size(settings);
-        self.flag("RequiresDuplicateDetection", settings.requires_duplicate_detection);
-        self.flag("RequiresSession", settings.requires_session);
-        self.time_to_live(settings);
-        self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
-        self.window(settings);
-        self.number("MaxDeliveryCount", u64::from(settings.max_delivery_count));
-        self.kept("EnableBatchedOperations");
-        self.number("SizeInBytes", report.bytes);
-        self.number("MessageCount", total(report));
-        self.kept("IsAnonymousAccessible");
-        self.authorization();
-        self.status();
-        self.optional("ForwardTo", settings.forward_to.as_deref());
-        self.optional("UserMetadata", settings.user_metadata.as_deref());
-        self.times();
-        self.kept("SupportOrdering");
-        self.counts("d2p1");
-        self.idle(settings);
-        self.flag("EnablePartitioning", settings.enable_partitioning);
-        self.element("EntityAvailabilityStatus", "Available");
-        self.optional("ForwardDeadLetteredMessagesTo", settings.forward_dead_lettered_to.as_deref());
-        self.kept("EnableExpress");
-        self.message_size();
+        match element {
+            Element::Property(property) => self.property(property.row()),
+            Element::DefaultRule => {}
+            Element::SizeInBytes => self.number("SizeInBytes", report.bytes),
+            Element::MessageCount => self.number("MessageCount", total(report)),
+            Element::AuthorizationRules => authorization::write(self.out, &report.settings.authorization),
+            Element::Times => self.times(),
+            Element::UnknownAccess if self.shown.with_counts => {}
+            // So does the service, here without a `Z`.
+            Element::UnknownAccess => self.element("AccessedAt", time::NEVER.trim_end_matches('Z')),
+            Element::Counts(prefix) => self.counts(prefix),
+            Element::SubscriptionCounts => self.subscription_counts(),
+            Element::Availability => self.element("EntityAvailabilityStatus", "Available"),
+        }
     }
 
-    fn topic(&mut self) {
-        let report = self.shown.report;
-        let settings = &*report.settings;
-        self.time_to_live(settings);
-        self.size(settings);
-        self.flag("RequiresDuplicateDetection", settings.requires_duplicate_detection);
-        self.window(settings);
-        self.kept("EnableBatchedOperations");
-        self.number("SizeInBytes", report.bytes);
-        self.kept("FilteringMessagesBeforePublishing");
-        self.kept("IsAnonymousAccessible");
-        self.authorization();
-        self.status();
-        self.optional("UserMetadata", settings.user_metadata.as_deref());
-        self.times();
-        self.kept("SupportOrdering");
-        self.counts("d2p1");
+    fn property(&mut self, row: &PropertyRow) {
+        let name = row.element;
+        let settings = &*self.shown.report.settings;
+        match row.get(settings) {
+            SettingValue::Time(time) => self.duration(name, time),
+            SettingValue::Flag(on) => self.element(name, word(on)),
+            SettingValue::Count(count) => self.number(name, u64::from(count)),
+            SettingValue::Bytes(_) if row.property == EntityProperty::MaxSizeBytes => {
+                self.number(name, shown_megabytes(settings));
+            }
+            SettingValue::Bytes(_) if self.shown.query.is_modern() => {
+                self.number(name, shown_message_kilobytes(self.shown.report));
+            }
+            SettingValue::Bytes(_) => {}
+            SettingValue::Status(status) => self.element(name, status.word()),
+            // An element of this broker, which strict parsers of SDKs do not expect.
+            SettingValue::LockLifetime(lifetime) if lifetime == LockLifetime::default() => {}
+            SettingValue::LockLifetime(lifetime) => self.element(name, lifetime.word()),
+            SettingValue::Text(text) => self.optional(name, text.as_deref()),
+        }
+    }
+
+    fn subscription_counts(&mut self) {
         if self.shown.with_counts {
+            let report = self.shown.report;
             self.number("SubscriptionCount", report.subscriptions);
             if self.shown.query.is_newest() {
                 self.number("SqlFilterCount", report.sql_filters);
                 self.number("CorrelationFilterCount", report.correlation_filters);
             }
         }
-        self.idle(settings);
-        self.flag("EnablePartitioning", settings.enable_partitioning);
-        self.element("EntityAvailabilityStatus", "Available");
-        self.kept("EnableSubscriptionPartitioning");
-        self.kept("EnableExpress");
-        self.message_size();
-    }
-
-    fn subscription(&mut self) {
-        let report = self.shown.report;
-        let settings = &*report.settings;
-        self.lock(settings);
-        self.flag("RequiresSession", settings.requires_session);
-        self.time_to_live(settings);
-        self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
-        self.flag("DeadLetteringOnFilterEvaluationExceptions", settings.dead_letter_on_filter_error);
-        self.number("MessageCount", total(report));
-        self.number("MaxDeliveryCount", u64::from(settings.max_delivery_count));
-        self.kept("EnableBatchedOperations");
-        self.status();
-        self.optional("ForwardTo", settings.forward_to.as_deref());
-        self.times();
-        if !self.shown.with_counts {
-            // So does the service, here without a `Z`.
-            self.element("AccessedAt", time::NEVER.trim_end_matches('Z'));
-        }
-        self.optional("UserMetadata", settings.user_metadata.as_deref());
-        self.counts("d3p1");
-        self.optional("ForwardDeadLetteredMessagesTo", settings.forward_dead_lettered_to.as_deref());
-        self.idle(settings);
-        self.element("EntityAvailabilityStatus", "Available");
-        self.kept("IsClientAffine");
     }
 
     fn element(&mut self, name: &str, text: &str) {
@@ -144,64 +103,12 @@ impl Writer<'_, '_> {
         xml::element_with(self.out, name, |out| time::put(out, at));
     }
 
-    fn flag(&mut self, name: &str, on: bool) {
-        self.element(name, word(on));
-    }
-
     /// As the client wrote it, where it did.
     fn optional(&mut self, name: &str, text: Option<&str>) {
         let Some(text) = text else { return };
         let settings = &*self.shown.report.settings;
         let text = settings.other.get(name).map_or(text, |as_written| as_written);
         xml::element(self.out, name, text);
-    }
-
-    fn kept(&mut self, name: &str) {
-        let report = self.shown.report;
-        let default = kept(report.kind).iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-        let set = report.settings.other.get(name).and_then(|text| flag(text));
-        xml::element(self.out, name, set.map_or(default, word));
-    }
-
-    fn lock(&mut self, settings: &EntitySettings) {
-        self.duration("LockDuration", Some(settings.lock_duration));
-        if settings.hold == LockLifetime::Lock {
-            self.element(HOLD, "Lock");
-        }
-    }
-
-    fn time_to_live(&mut self, settings: &EntitySettings) {
-        self.duration("DefaultMessageTimeToLive", settings.default_time_to_live);
-    }
-
-    fn window(&mut self, settings: &EntitySettings) {
-        let window = settings.duplicate_detection_window;
-        self.duration("DuplicateDetectionHistoryTimeWindow", Some(window));
-    }
-
-    fn idle(&mut self, settings: &EntitySettings) {
-        self.duration("AutoDeleteOnIdle", settings.auto_delete_on_idle);
-    }
-
-    fn size(&mut self, settings: &EntitySettings) {
-        self.number("MaxSizeInMegabytes", shown_megabytes(settings));
-    }
-
-    fn message_size(&mut self) {
-        if self.shown.query.is_modern() {
-            let kilobytes = shown_message_kilobytes(self.shown.report);
-            self.number("MaxMessageSizeInKilobytes", kilobytes);
-        }
-    }
-
-    fn status(&mut self) {
-        let status = self.shown.report.settings.status;
-        let word = STATUS.iter().find(|(_, known)| *known == status).map_or("Active", |(word, _)| word);
-        self.element("Status", word);
-    }
-
-    fn authorization(&mut self) {
-        authorization::write(self.out, &self.shown.report.settings.authorization);
     }
 
     fn times(&mut self) {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::authorization;
+use super::{authorization, property::EntityProperty};
 use crate::{Activity, AuthorizationRule, EntityError, QueueId, Timestamp};
 
 /// Kind of an entity.
@@ -171,11 +171,6 @@ impl EntityVersion {
 
 /// Name of the property that makes an entity express.
 pub(crate) const EXPRESS: &str = "EnableExpress";
-const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);
-const DUPLICATE_WINDOW_MIN: Duration = Duration::from_secs(20);
-const DUPLICATE_WINDOW_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
-const AUTO_DELETE_MIN: Duration = Duration::from_secs(300);
-const USER_METADATA_CHARS_MAX: usize = 1_024;
 const OTHER_BYTES_MAX: usize = 32 << 10;
 
 impl EntitySettings {
@@ -192,7 +187,7 @@ impl EntitySettings {
             return out_of_range(EXPRESS, "true".into(), allowed);
         }
         let deliveries = self.max_delivery_count;
-        if deliveries == 0 || i32::try_from(deliveries).is_err() {
+        if !in_range(EntityProperty::MaxDeliveryCount, deliveries) {
             return out_of_range("MaxDeliveryCount", deliveries.to_string(), "1 to 2147483647");
         }
         if self.max_message_bytes == Some(0) {
@@ -202,7 +197,7 @@ impl EntitySettings {
             return out_of_range("MaxSizeInMegabytes", "0 bytes".into(), "at least 1 byte");
         }
         let note = self.user_metadata.as_ref().map_or(0, |note| note.chars().count());
-        if note > USER_METADATA_CHARS_MAX {
+        if !in_range(EntityProperty::UserMetadata, note) {
             return out_of_range("UserMetadata", format!("{note} characters"), "at most 1024 characters");
         }
         authorization::check(&self.authorization)?;
@@ -219,16 +214,20 @@ impl EntitySettings {
 
     fn check_durations(&self) -> Result<(), EntityError> {
         let lock = self.lock_duration;
-        if lock < Duration::from_millis(1) || lock > LOCK_DURATION_MAX {
+        // The emulator takes shorter ones than a configuration file may have.
+        if lock < Duration::from_millis(1)
+            || !in_range(EntityProperty::LockDuration, lock.as_millis().max(1_000))
+        {
             return out_of_range("LockDuration", format!("{lock:?}"), "1 ms to 5 minutes");
         }
         let window = self.duplicate_detection_window;
-        if !(DUPLICATE_WINDOW_MIN..=DUPLICATE_WINDOW_MAX).contains(&window) {
+        if !in_range(EntityProperty::DuplicateDetectionWindow, window.as_millis()) {
             let allowed = "20 seconds to 7 days";
             return out_of_range("DuplicateDetectionHistoryTimeWindow", format!("{window:?}"), allowed);
         }
         match self.auto_delete_on_idle {
-            Some(idle) if idle < AUTO_DELETE_MIN => {
+            // The end of the range is for those who write files: clients write a time beyond it for "never".
+            Some(idle) if idle.as_millis() < u128::from(range(EntityProperty::AutoDeleteOnIdle).0) => {
                 out_of_range("AutoDeleteOnIdle", format!("{idle:?}"), "at least 5 minutes")
             }
             _ => Ok(()),
@@ -237,17 +236,9 @@ impl EntitySettings {
 
     /// Refuses the change of what is fixed at creation.
     pub(crate) fn check_update(&self, before: &Self) -> Result<(), EntityError> {
-        let fixed = [
-            ("RequiresSession", self.requires_session, before.requires_session),
-            (
-                "RequiresDuplicateDetection",
-                self.requires_duplicate_detection,
-                before.requires_duplicate_detection,
-            ),
-            ("EnablePartitioning", self.enable_partitioning, before.enable_partitioning),
-        ];
-        match fixed.into_iter().find(|(_, now, before)| now != before) {
-            Some((property, ..)) => Err(EntityError::Immutable { property }),
+        let mut fixed = EntityProperty::rows().filter(|row| row.is_fixed);
+        match fixed.find(|row| row.get(self) != row.get(before)) {
+            Some(row) => Err(EntityError::Immutable { property: row.element }),
             None => Ok(()),
         }
     }
@@ -259,6 +250,16 @@ pub(crate) fn out_of_range<T>(
     allowed: &'static str,
 ) -> Result<T, EntityError> {
     Err(EntityError::OutOfRange { property, value: value.into(), allowed })
+}
+
+/// Whether the number lies in the range of the property.
+fn in_range(property: EntityProperty, number: impl TryInto<u64>) -> bool {
+    let (least, most) = range(property);
+    number.try_into().is_ok_and(|number| (least..=most).contains(&number))
+}
+
+fn range(property: EntityProperty) -> (u64, u64) {
+    property.row().range.unwrap_or((0, u64::MAX))
 }
 
 fn whole_millis(duration: Duration) -> Duration {

@@ -7,30 +7,20 @@ use std::time::Duration;
 use super::{SEQUENCE_END, VERSION, kind, reader::Reader};
 use crate::{
     AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
-    LockLifetime, QueueId, RecordError, Timestamp, store::partition::Counters,
+    LockLifetime, PropertyRow, PropertyType, QueueId, RecordError, SettingValue, Timestamp,
+    entity::property::{EntityProperty, NUMBERS, Stored},
+    store::partition::Counters,
 };
 
 /// Stands for `None` where a number would be.
 const NONE: u64 = u64::MAX;
 
-mod flag {
-    pub(super) const DEAD_LETTER_ON_EXPIRATION: u32 = 1;
-    pub(super) const DEAD_LETTER_ON_FILTER_ERROR: u32 = 2;
-    pub(super) const REQUIRES_SESSION: u32 = 4;
-    pub(super) const REQUIRES_DUPLICATE_DETECTION: u32 = 8;
-    pub(super) const ENABLE_PARTITIONING: u32 = 16;
-    pub(super) const ALL: u32 = 31;
-}
-
+/// Tags of extensions that are no properties; those of properties are in their table.
 mod tag {
-    pub(super) const FORWARD_TO: u8 = 1;
-    pub(super) const FORWARD_DEAD_LETTERED_TO: u8 = 2;
-    pub(super) const USER_METADATA: u8 = 3;
     pub(super) const OTHER: u8 = 4;
     pub(super) const PARTITIONS: u8 = 5;
     pub(super) const AUTHORIZATION: u8 = 6;
     pub(super) const ACCESSED_AT: u8 = 7;
-    pub(super) const HOLD: u8 = 8;
 }
 
 /// [`LockLifetime::Lock`] in a record.
@@ -106,18 +96,8 @@ impl Definition {
         record.extend_from_slice(&[VERSION, kind::DEFINITION, self.kind as u8, settings.status as u8]);
         self.stores.encode(&mut record);
         record.extend_from_slice(&self.topic.map_or(u32::MAX, |topic| topic.0).to_le_bytes());
-        let numbers = [
-            self.next_sequence,
-            self.created_at.as_millis(),
-            self.updated_at.as_millis(),
-            millis(settings.lock_duration),
-            settings.default_time_to_live.map_or(NONE, millis),
-            settings.max_message_bytes.unwrap_or(NONE),
-            settings.max_size_bytes.unwrap_or(NONE),
-            millis(settings.duplicate_detection_window),
-            settings.auto_delete_on_idle.map_or(NONE, millis),
-        ];
-        for number in numbers {
+        let own = [self.next_sequence, self.created_at.as_millis(), self.updated_at.as_millis()];
+        for number in own.into_iter().chain(numbers(settings)) {
             record.extend_from_slice(&number.to_le_bytes());
         }
         record.extend_from_slice(&settings.max_delivery_count.to_le_bytes());
@@ -134,10 +114,7 @@ impl Definition {
             extensions.push(tag::ACCESSED_AT);
             extensions.extend_from_slice(&self.accessed_at.as_millis().to_le_bytes());
         }
-        if settings.hold == LockLifetime::Lock {
-            // The default is left out: such a definition has the bytes that it had before the property was there.
-            extensions.extend_from_slice(&[tag::HOLD, HOLD_LOCK]);
-        }
+        put_bytes(&mut extensions, settings);
         let length = u32::try_from(extensions.len()).expect("settings are limited to far less than 4 GiB");
         record.extend_from_slice(&length.to_le_bytes());
         record.extend_from_slice(&extensions);
@@ -159,17 +136,12 @@ impl Definition {
         }
         let created_at = Timestamp::from_millis(reader.u64("created_at")?);
         let updated_at = Timestamp::from_millis(reader.u64("updated_at")?);
-        let mut settings = EntitySettings {
-            lock_duration: Duration::from_millis(reader.u64("lock_duration")?),
-            default_time_to_live: optional(reader.u64("default_time_to_live")?).map(Duration::from_millis),
-            max_message_bytes: optional(reader.u64("max_message_bytes")?),
-            max_size_bytes: optional(reader.u64("max_size_bytes")?),
-            duplicate_detection_window: Duration::from_millis(reader.u64("duplicate_detection_window")?),
-            auto_delete_on_idle: optional(reader.u64("auto_delete_on_idle")?).map(Duration::from_millis),
-            max_delivery_count: reader.u32("max_delivery_count")?,
-            status,
-            ..EntitySettings::default()
-        };
+        let mut settings = EntitySettings { status, ..EntitySettings::default() };
+        for at in 0..NUMBERS {
+            let row = stored_as(Stored::Number(at)).expect("each position has its property");
+            set_number(row, &mut settings, reader.u64(row.key)?);
+        }
+        settings.max_delivery_count = reader.u32("max_delivery_count")?;
         set_flags(&mut settings, reader.u32("flags")?)?;
         let name = take_text(reader, "name")?;
         let length = reader.u32("extensions length")?;
@@ -180,7 +152,6 @@ impl Definition {
         while !extensions.rest().is_empty() {
             match extensions.u8("extension tag")? {
                 tag::ACCESSED_AT => accessed_at = Timestamp::from_millis(extensions.u64("accessed_at")?),
-                tag::HOLD => settings.hold = decode_hold(extensions.u8("hold")?)?,
                 tag => take_extension(tag, &mut settings, &mut partitions, &mut extensions)?,
             }
         }
@@ -199,42 +170,71 @@ impl Definition {
     }
 }
 
+fn stored_as(stored: Stored) -> Option<&'static PropertyRow> {
+    EntityProperty::rows().find(|row| row.stored == stored)
+}
+
+/// The numbers of the properties, in the order of their positions.
+fn numbers(settings: &EntitySettings) -> [u64; NUMBERS] {
+    std::array::from_fn(|at| match stored_as(Stored::Number(at)).map(|row| row.get(settings)) {
+        Some(SettingValue::Time(time)) => time.map_or(NONE, millis),
+        Some(SettingValue::Bytes(bytes)) => bytes.unwrap_or(NONE),
+        _ => NONE,
+    })
+}
+
+fn set_number(row: &PropertyRow, settings: &mut EntitySettings, number: u64) {
+    let value = match row.value_type {
+        PropertyType::Time => SettingValue::Time(Some(Duration::from_millis(number))),
+        PropertyType::TimeOrForever => SettingValue::Time(optional(number).map(Duration::from_millis)),
+        _ => SettingValue::Bytes(optional(number)),
+    };
+    row.set(settings, value).expect("times and sizes are the properties with numbers");
+}
+
+/// The properties that are flags, with their bits.
+fn flag_bits() -> impl Iterator<Item = (&'static PropertyRow, u32)> {
+    EntityProperty::rows().filter_map(|row| match row.stored {
+        Stored::Flag(bit) => Some((row, bit)),
+        _ => None,
+    })
+}
+
 fn flags(settings: &EntitySettings) -> u32 {
-    [
-        (flag::DEAD_LETTER_ON_EXPIRATION, settings.dead_letter_on_expiration),
-        (flag::DEAD_LETTER_ON_FILTER_ERROR, settings.dead_letter_on_filter_error),
-        (flag::REQUIRES_SESSION, settings.requires_session),
-        (flag::REQUIRES_DUPLICATE_DETECTION, settings.requires_duplicate_detection),
-        (flag::ENABLE_PARTITIONING, settings.enable_partitioning),
-    ]
-    .into_iter()
-    .fold(0, |flags, (flag, on)| if on { flags | flag } else { flags })
+    let set = flag_bits().filter(|(row, _)| row.get(settings) == SettingValue::Flag(true));
+    set.fold(0, |flags, (_, bit)| flags | bit)
 }
 
 fn set_flags(settings: &mut EntitySettings, flags: u32) -> Result<(), RecordError> {
-    if flags & !flag::ALL != 0 {
+    let known = flag_bits().fold(0, |known, (_, bit)| known | bit);
+    if flags & !known != 0 {
         return Err(RecordError::Value { field: "flags", value: u64::from(flags) });
     }
-    settings.dead_letter_on_expiration = flags & flag::DEAD_LETTER_ON_EXPIRATION != 0;
-    settings.dead_letter_on_filter_error = flags & flag::DEAD_LETTER_ON_FILTER_ERROR != 0;
-    settings.requires_session = flags & flag::REQUIRES_SESSION != 0;
-    settings.requires_duplicate_detection = flags & flag::REQUIRES_DUPLICATE_DETECTION != 0;
-    settings.enable_partitioning = flags & flag::ENABLE_PARTITIONING != 0;
+    for (row, bit) in flag_bits() {
+        row.set(settings, SettingValue::Flag(flags & bit != 0)).expect("the property is a flag");
+    }
     Ok(())
+}
+
+/// Properties of one byte. The default is left out: such a definition has the bytes that it had before the property was
+/// there.
+fn put_bytes(bytes: &mut Vec<u8>, settings: &EntitySettings) {
+    for row in EntityProperty::rows() {
+        if let (Stored::Byte(tag), SettingValue::LockLifetime(LockLifetime::Lock)) =
+            (row.stored, row.get(settings))
+        {
+            bytes.extend_from_slice(&[tag, HOLD_LOCK]);
+        }
+    }
 }
 
 /// Each a tag and its texts.
 fn extensions(settings: &EntitySettings) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let texts = [
-        (tag::FORWARD_TO, &settings.forward_to),
-        (tag::FORWARD_DEAD_LETTERED_TO, &settings.forward_dead_lettered_to),
-        (tag::USER_METADATA, &settings.user_metadata),
-    ];
-    for (tag, text) in texts {
-        if let Some(text) = text {
+    for row in EntityProperty::rows() {
+        if let (Stored::Text(tag), SettingValue::Text(Some(text))) = (row.stored, row.get(settings)) {
             bytes.push(tag);
-            put_text(&mut bytes, text);
+            put_text(&mut bytes, &text);
         }
     }
     for (key, value) in &settings.other {
@@ -261,15 +261,21 @@ fn take_extension(
         **own = take_counters(reader)?;
         return Ok(());
     }
+    if let Some(row) = stored_as(Stored::Byte(tag)) {
+        let lifetime = SettingValue::LockLifetime(decode_hold(reader.u8(row.key)?)?);
+        row.set(settings, lifetime).expect("the property is a lock lifetime");
+        return Ok(());
+    }
     let text = take_text(reader, "extension")?;
     if tag == tag::AUTHORIZATION {
         settings.authorization.push(take_rule(text, reader)?);
         return Ok(());
     }
+    if let Some(row) = stored_as(Stored::Text(tag)) {
+        row.set(settings, SettingValue::Text(Some(text))).expect("the property is a text");
+        return Ok(());
+    }
     match tag {
-        tag::FORWARD_TO => settings.forward_to = Some(text),
-        tag::FORWARD_DEAD_LETTERED_TO => settings.forward_dead_lettered_to = Some(text),
-        tag::USER_METADATA => settings.user_metadata = Some(text),
         tag::OTHER => {
             let value = take_text(reader, "extension")?;
             settings.other.insert(text, value);

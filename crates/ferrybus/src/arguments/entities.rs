@@ -8,7 +8,7 @@ use broker_core::EntityKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, parser::ValueSource};
 
 use super::ConnectArguments;
-use crate::property::{self, Form, Property, Wanted};
+use crate::property::{self, Form, Property, PropertyText as _, Wanted};
 
 /// A kind of entity, as a type, so that each has its own options.
 pub(crate) trait Kind {
@@ -49,7 +49,7 @@ impl<K: Kind> Args for Properties<K> {
         property::of(K::KIND).fold(command, |command, property| {
             let id = property.key;
             let arg = Arg::new(id).long(id.replace('_', "-")).help(property.help).help_heading("Properties");
-            let form = property.form;
+            let form = property.form();
             let arg = match form {
                 Form::Span => arg.value_name("TIME"),
                 Form::Flag => {
@@ -57,8 +57,8 @@ impl<K: Kind> Args for Properties<K> {
                 }
                 Form::Count => arg.value_name("NUMBER"),
                 Form::Bytes(_) => arg.value_name("BYTES"),
-                Form::Word(words) => {
-                    arg.value_name("WORD").help(format!("{}: {}", property.help, words.join(", ")))
+                Form::Status | Form::LockLifetime => {
+                    arg.value_name("WORD").help(format!("{}: {}", property.help, form.words().join(", ")))
                 }
                 Form::Text => arg.value_name("TEXT"),
                 Form::Entity => arg.value_name("NAME"),

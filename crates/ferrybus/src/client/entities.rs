@@ -13,7 +13,7 @@ use super::{
 use crate::{
     failure::Failure,
     output,
-    property::{self, Property, Wanted, human_bytes},
+    property::{self, Property, PropertyText as _, Wanted, human_bytes},
     table::Table,
 };
 
@@ -84,14 +84,15 @@ pub(crate) async fn update(
 /// Given properties that differ from the entity's.
 fn changes<'g>(entity: &Described, given: &'g Given) -> Vec<&'g (&'static Property, Wanted)> {
     let differs = |(property, value): &&(&'static Property, Wanted)| {
-        !property.form.same(property.text(entity), value.as_deref())
+        !property.form().same(property.text(entity), value.as_deref())
     };
     given.iter().filter(differs).collect()
 }
 
 /// `lock_duration  1m -> 30s`.
 fn change(property: &Property, before: &Described, after: &Described) -> String {
-    let told = |entity: &Described| property.text(entity).map_or("-".into(), |text| property.form.told(text));
+    let told =
+        |entity: &Described| property.text(entity).map_or("-".into(), |text| property.form().told(text));
     format!("{}  {} -> {}", property.key, told(before), told(after))
 }
 
@@ -109,7 +110,7 @@ pub(crate) async fn show(
     table.row([word(entity_ref.kind).to_owned(), entity_ref.short()]);
     for property in property::of(entity_ref.kind) {
         if let Some(text) = property.text(&entity) {
-            table.row([property.key.to_owned(), property.form.told(text)]);
+            table.row([property.key.to_owned(), property.form().told(text)]);
         }
     }
     for (name, count) in counts(&entity) {
@@ -211,7 +212,7 @@ pub(crate) fn json(entity_ref: &EntityRef, entity: &Described) -> Value {
     }
     object.insert("name".into(), entity_ref.own_name().into());
     for property in property::of(entity_ref.kind) {
-        let value = property.text(entity).map_or(Value::Null, |text| property.form.json(text));
+        let value = property.text(entity).map_or(Value::Null, |text| property.form().json(text));
         object.insert(property.key.into(), value);
     }
     let counts: Map<_, _> = counts(entity).map(|(name, count)| (name.to_owned(), count.into())).collect();

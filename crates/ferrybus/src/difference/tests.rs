@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use broker_core::{Activity, EntityVersion, QueueId, Timestamp};
+use broker_core::{Activity, EntityStatus, EntityVersion, LockLifetime, QueueId, Timestamp};
 
 use super::*;
 
@@ -57,18 +57,16 @@ fn each_property_that_a_file_can_have_is_compared_and_set() {
     for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
         let mut found = report(kind, EntitySettings::default());
         let differing = changes(Some(&found), kind, &other(), &Named::All);
-        let keys: Vec<&str> = differing.iter().map(|change| change.key).collect();
+        let keys: Vec<&str> = differing.iter().map(|change| change.property.key).collect();
         let expected: Vec<&str> = property::of(kind)
+            .filter(|property| property.is_in_files())
             .map(|property| property.key)
-            .filter(|key| {
-                SPOKEN_OF.contains(key) || ["status", "user_metadata", "max_message_bytes"].contains(key)
-            })
             .collect();
         assert_eq!(keys, expected, "{kind:?}");
         for key in keys {
             let one = Named::Only(vec![key]);
             assert_eq!(changes(Some(&found), kind, &other(), &one).len(), 1, "{kind:?} {key}");
-            set(key, &mut found.settings, &other());
+            set(EntityProperty::of_key(key).unwrap(), &mut found.settings, &other());
             found.max_message_bytes = found.settings.max_message_bytes.unwrap_or(1 << 20);
             assert_eq!(changes(Some(&found), kind, &other(), &one), [], "{kind:?} {key}");
         }
@@ -90,6 +88,6 @@ fn a_new_target_takes_the_place_of_its_old_text_too() {
         other: BTreeMap::from([("ForwardTo".into(), "sb://host/old".into())]),
         ..EntitySettings::default()
     };
-    set("forward_to", &mut settings, &other());
+    set(EntityProperty::ForwardTo.row(), &mut settings, &other());
     assert_eq!((settings.forward_to.as_deref(), settings.other.len()), (Some("a"), 0));
 }

@@ -4,18 +4,12 @@
 
 use broker_core::EntityKind;
 
-use super::{PROPERTIES, topics};
-use crate::{difference::Named, property};
+use super::schema;
+use crate::difference::Named;
 
-/// The properties that the schema gives such an entity. Its names are those of the administration API.
+/// The properties that the schema gives such an entity.
 pub(crate) fn named(kind: EntityKind) -> Named {
-    let elements: &[&str] = match kind {
-        EntityKind::Queue => &PROPERTIES,
-        EntityKind::Topic => &topics::TOPIC,
-        EntityKind::Subscription => &topics::SUBSCRIPTION,
-    };
-    let keys = property::of(kind).filter(|property| elements.contains(&property.element));
-    Named::Only(keys.map(|property| property.key).collect())
+    Named::Only(schema(kind).map(|row| row.key).collect())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a subscription with rules has no others; one without has the rule that lets everything in.
 
-use broker_core::{EntityKind, EntitySettings, Rule};
+use broker_core::{EntityKind, Rule};
 use broker_filter::{Filter, Value as FilterValue};
 use broker_server::EntityPlan;
 use serde_json::{Map, Value};
@@ -16,13 +16,8 @@ impl Emulator {
         check_entity_name(&topic_name)?;
         let given = object(topic, &format!("topic `{topic_name}`"))?;
         let properties = Properties { entity: format!("topic `{topic_name}`"), given };
-        self.name_what_is_not_done(&properties, &TOPIC);
-        let settings = EntitySettings {
-            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
-            requires_duplicate_detection: properties.boolean("RequiresDuplicateDetection")?,
-            duplicate_detection_window: properties.duplicate_window()?,
-            ..EntitySettings::default()
-        };
+        self.name_what_is_not_done(&properties, EntityKind::Topic);
+        let settings = properties.settings(EntityKind::Topic)?;
         self.topics.push(EntityPlan {
             name: topic_name.clone(),
             kind: EntityKind::Topic,
@@ -39,17 +34,8 @@ impl Emulator {
         let name = format!("{topic}/Subscriptions/{}", name(subscription, place)?);
         let entity = format!("subscription `{name}`");
         let properties = Properties { given: object(subscription, &entity)?, entity };
-        self.name_what_is_not_done(&properties, &SUBSCRIPTION);
-        let settings = EntitySettings {
-            lock_duration: properties.lock_duration()?,
-            max_delivery_count: properties.max_delivery_count()?,
-            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
-            dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
-            requires_session: properties.boolean("RequiresSession")?,
-            forward_to: properties.target("ForwardTo")?,
-            forward_dead_lettered_to: properties.target("ForwardDeadLetteredMessagesTo")?,
-            ..EntitySettings::default()
-        };
+        self.name_what_is_not_done(&properties, EntityKind::Subscription);
+        let settings = properties.settings(EntityKind::Subscription)?;
         let rules = optional_list(subscription, "Rules")?;
         let rules: Vec<Rule> = rules
             .iter()
@@ -107,20 +93,6 @@ fn value(key: &str, found: &Value) -> Result<FilterValue, String> {
         .or_else(number)
         .ok_or_else(|| format!("`{key}` is {found}, expected a text, a number, true or false"))
 }
-
-/// Every property that the emulator's schema gives a topic.
-pub(super) const TOPIC: [&str; 3] =
-    ["DefaultMessageTimeToLive", "DuplicateDetectionHistoryTimeWindow", "RequiresDuplicateDetection"];
-/// Every property that the emulator's schema gives a subscription.
-pub(super) const SUBSCRIPTION: [&str; 7] = [
-    "DeadLetteringOnMessageExpiration",
-    "DefaultMessageTimeToLive",
-    "ForwardDeadLetteredMessagesTo",
-    "ForwardTo",
-    "LockDuration",
-    "MaxDeliveryCount",
-    "RequiresSession",
-];
 
 #[cfg(test)]
 mod tests;

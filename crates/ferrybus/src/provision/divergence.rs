@@ -8,7 +8,6 @@ use broker_server::EntityChange;
 use crate::{
     client::management::{EntityRef, word},
     difference::{Change, RuleChange},
-    property,
     settings::Source,
 };
 
@@ -36,7 +35,12 @@ impl Divergence<'_> {
     pub(super) fn obstacle(&self) -> Option<String> {
         let fixed: Vec<String> = match self.other_kind() {
             Some(kind) => vec![kind],
-            None => self.changes.iter().filter(|change| change.is_fixed).map(|it| self.change(it)).collect(),
+            None => self
+                .changes
+                .iter()
+                .filter(|change| change.property.is_fixed)
+                .map(|it| self.change(it))
+                .collect(),
         };
         (!fixed.is_empty()).then(|| self.differs(&fixed))
     }
@@ -102,9 +106,8 @@ impl Divergence<'_> {
 
     /// In the words of the file: the emulator's are those of the administration API.
     fn change(&self, change: &Change) -> String {
-        let element = property::of_key(change.key).map(|property| property.element);
-        let name = element.filter(|_| self.source.is_emulators).unwrap_or(change.key);
-        let fixed = if change.is_fixed { " (fixed at creation)" } else { "" };
+        let name = if self.source.is_emulators { change.property.element } else { change.property.key };
+        let fixed = if change.property.is_fixed { " (fixed at creation)" } else { "" };
         format!("{name} is {}, the file has {}{fixed}", change.told_before(), change.told_after())
     }
 }

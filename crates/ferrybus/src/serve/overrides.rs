@@ -70,7 +70,7 @@ pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments)
     for name in &arguments.queue {
         // A queue of that name in the file says more than the argument does.
         if !settings.queue.iter().any(|queue| queue.name.eq_ignore_ascii_case(name)) {
-            settings.queue.push(QueueEntry { name: name.clone(), ..QueueEntry::default() });
+            settings.queue.push(QueueEntry::named(name));
         }
     }
 }

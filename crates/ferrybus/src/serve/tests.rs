@@ -20,8 +20,8 @@ fn arguments_override_the_file() {
     override_with(&mut settings, &arguments);
     assert_eq!(settings.listen.as_deref(), Some(&["127.0.0.1".to_owned()][..]));
     assert_eq!(settings.durability, Some(Durability::None));
-    let queues: Vec<_> = settings.queue.iter().map(|q| (q.name.as_str(), q.max_delivery_count)).collect();
-    assert_eq!(queues, [("orders", Some(7)), ("more", None)]);
+    let queues: Vec<_> = settings.queue.iter().map(|queue| (queue.name.as_str(), queue.keys())).collect();
+    assert_eq!(queues, [("orders", vec!["max_delivery_count"]), ("more", vec![])]);
 }
 
 #[test]

@@ -1,99 +1,67 @@
-//! Properties and names of entities within their bounds.
+//! Properties and names of entities within their ranges.
 //!
-//! Invariant: a value outside its bounds is named with its key, what it is, and what was expected.
+//! Invariant: a value outside of its range is named with its entity and key, what it is, and what was expected.
 
 use std::time::Duration;
 
-use broker_core::{EntitySettings, EntityStatus};
+use broker_core::{EntityKind, EntitySettings, EntityStatus, PropertyRow, PropertyType, SettingValue};
 
-use super::{QueueEntry, Status};
-use crate::{failure::Failure, size_and_duration::Span};
+use super::entries::{EntityTable, Entry, QueueEntry};
+use crate::{failure::Failure, size_and_duration::Span, words};
 
 /// One `[[queue]]`.
 pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
     check_name(&entry.name)?;
-    entity("queue", entry)
+    Ok((entry.name.clone(), settings(&entry.name, entry)?))
 }
 
-/// A thousand years, in seconds: longer is a mistake.
-const YEARS: u64 = 1_000 * 365 * 86_400;
+/// The properties of an entity that is called so.
+pub(super) fn settings<T: EntityTable>(name: &str, entry: &Entry<T>) -> Result<EntitySettings, Failure> {
+    let mut settings = EntitySettings::default();
+    for (row, value) in &entry.given {
+        let key = format!("{} `{name}`: `{}`", T::NAME, row.key);
+        check(&key, T::KIND, row, value)?;
+        row.set(&mut settings, value.clone()).expect("a value is read with the type of its property");
+    }
+    Ok(settings)
+}
 
-/// A queue, or what is configured like one: `what` it is.
-pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
-    let key = |key: &str| format!("{what} `{}`: `{key}`", entry.name);
-    let defaults = EntitySettings::default();
-    let max_message_bytes = entry.max_message_bytes.map(|bytes| bytes.0);
-    let lock_seconds = defaults.lock_duration.as_secs();
-    Ok((
-        entry.name.clone(),
-        EntitySettings {
-            lock_duration: time(&key("lock_duration"), entry.lock_duration, lock_seconds, 1, 300)?,
-            hold: entry.hold.unwrap_or_default().into(),
-            max_delivery_count: within(
-                &key("max_delivery_count"),
-                entry.max_delivery_count,
-                defaults.max_delivery_count,
-                1,
-                i32::MAX.unsigned_abs(),
-                "deliveries",
-            )?,
-            requires_session: entry.requires_session.unwrap_or_default(),
-            enable_partitioning: entry.enable_partitioning.unwrap_or_default(),
-            default_time_to_live: entry.default_time_to_live.and_then(Span::finite),
-            dead_letter_on_expiration: entry.dead_letter_on_expiration.unwrap_or_default(),
-            max_message_bytes: max_message_bytes
-                .map(|bytes| message_bytes(&key("max_message_bytes"), Some(bytes)))
-                .transpose()?,
-            max_size_bytes: entry.max_size_bytes.map(|bytes| bytes.0),
-            requires_duplicate_detection: entry.requires_duplicate_detection.unwrap_or_default(),
-            duplicate_detection_window: time(
-                &key("duplicate_detection_window"),
-                entry.duplicate_detection_window,
-                defaults.duplicate_detection_window.as_secs(),
-                20,
-                7 * 86_400,
-            )?,
-            forward_to: entry.forward_to.as_deref().map(Box::from),
-            forward_dead_lettered_to: entry.forward_dead_lettered_to.as_deref().map(Box::from),
-            auto_delete_on_idle: match entry.auto_delete_on_idle {
-                Some(Span::Of(_)) => {
-                    Some(time(&key("auto_delete_on_idle"), entry.auto_delete_on_idle, 300, 300, YEARS)?)
-                }
-                Some(Span::Forever) | None => None,
-            },
-            status: status(what, entry)?,
-            user_metadata: user_metadata(&key("user_metadata"), entry)?,
-            ..defaults
+fn check(key: &str, kind: EntityKind, row: &PropertyRow, value: &SettingValue) -> Result<(), Failure> {
+    let (least, most) = row.range.unwrap_or((0, u64::MAX));
+    match (value, row.value_type) {
+        (SettingValue::Time(None), PropertyType::TimeOrForever) => Ok(()),
+        (SettingValue::Time(time), _) if row.range.is_some() => {
+            let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
+            within_times(key, time.map_or(Span::Forever, Span::Of), least, most).map(drop)
+        }
+        (SettingValue::Count(count), PropertyType::Count(things)) => {
+            within(key, u64::from(*count), least, most, things)
+        }
+        (SettingValue::Bytes(Some(bytes)), _) => within(key, *bytes, least, most, "bytes"),
+        (SettingValue::Status(status), _) => check_status(key, kind, *status),
+        (SettingValue::Text(Some(text)), _) => match text.chars().count() as u64 {
+            chars if chars <= most => Ok(()),
+            chars => {
+                Err(Failure::misuse(format_args!("{key} has {chars} characters, expected at most {most}")))
+            }
         },
-    ))
+        _ => Ok(()),
+    }
 }
 
 /// A topic cannot be received from, nor a subscription sent to.
-fn status(what: &str, entry: &QueueEntry) -> Result<EntityStatus, Failure> {
-    let bad = |found: &str, expected: &str| {
-        Err(Failure::misuse(format_args!(
-            "{what} `{}`: `status` is `{found}`, expected `active`, `disabled` or `{expected}`",
-            entry.name
-        )))
+fn check_status(key: &str, kind: EntityKind, status: EntityStatus) -> Result<(), Failure> {
+    let other = match (kind, status) {
+        (EntityKind::Topic, EntityStatus::ReceiveDisabled) => EntityStatus::SendDisabled,
+        (EntityKind::Subscription, EntityStatus::SendDisabled) => EntityStatus::ReceiveDisabled,
+        _ => return Ok(()),
     };
-    match (what, entry.status.unwrap_or_default()) {
-        ("topic", Status::ReceiveDisabled) => bad("receive-disabled", "send-disabled"),
-        ("subscription", Status::SendDisabled) => bad("send-disabled", "receive-disabled"),
-        (_, Status::Active) => Ok(EntityStatus::Active),
-        (_, Status::Disabled) => Ok(EntityStatus::Disabled),
-        (_, Status::SendDisabled) => Ok(EntityStatus::SendDisabled),
-        (_, Status::ReceiveDisabled) => Ok(EntityStatus::ReceiveDisabled),
-    }
-}
-
-fn user_metadata(key: &str, entry: &QueueEntry) -> Result<Option<Box<str>>, Failure> {
-    let Some(text) = &entry.user_metadata else { return Ok(None) };
-    match text.chars().count() {
-        0..=USER_METADATA_CHARS_MAX => Ok(Some(text.as_str().into())),
-        chars => Err(Failure::misuse(format_args!(
-            "{key} has {chars} characters, expected at most {USER_METADATA_CHARS_MAX}"
-        ))),
-    }
+    let word = |status: EntityStatus| words::in_files(status.word());
+    Err(Failure::misuse(format_args!(
+        "{key} is `{}`, expected `active`, `disabled` or `{}`",
+        word(status),
+        word(other)
+    )))
 }
 
 /// Names as the broker allows them, those of the emulator's schema among them: letters, digits, `.`, `-`, `_`, `~`, and
@@ -112,47 +80,27 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     )))
 }
 
-pub(super) fn within<T>(
-    key: &str,
-    value: Option<T>,
-    default: T,
-    min: T,
-    max: T,
-    unit: &str,
-) -> Result<T, Failure>
-where
-    T: Copy + PartialOrd + std::fmt::Display,
-{
-    let value = value.unwrap_or(default);
-    if value < min || value > max {
-        let key = if key.contains('`') { key.to_owned() } else { format!("`{key}`") };
-        return Err(Failure::misuse(format_args!("{key} is {value}, expected {min} to {max} {unit}")));
+fn within(key: &str, value: u64, least: u64, most: u64, unit: &str) -> Result<(), Failure> {
+    if (least..=most).contains(&value) {
+        return Ok(());
     }
-    Ok(value)
+    Err(Failure::misuse(format_args!("{key} is {value}, expected {least} to {most} {unit}")))
 }
 
-fn message_bytes(key: &str, value: Option<u64>) -> Result<u64, Failure> {
-    within(key, value, 1 << 20, 1 << 10, 100 << 20, "bytes")
-}
-
-pub(super) fn time(
+/// The time, if it lies in this range. `key` names it as the error is to show it.
+pub(super) fn within_times(
     key: &str,
-    value: Option<Span>,
-    default: u64,
-    min: u64,
-    max: u64,
+    value: Span,
+    least: Duration,
+    most: Duration,
 ) -> Result<Duration, Failure> {
-    let Some(span) = value else { return Ok(Duration::from_secs(default)) };
-    let (min, max) = (Duration::from_secs(min), Duration::from_secs(max));
-    match span {
-        Span::Of(duration) if (min..=max).contains(&duration) => Ok(duration),
+    match value {
+        Span::Of(duration) if (least..=most).contains(&duration) => Ok(duration),
         _ => {
-            let key = if key.contains('`') { key.to_owned() } else { format!("`{key}`") };
-            let value = span.finite().map_or("unlimited".to_owned(), |duration| format!("{duration:?}"));
-            Err(Failure::misuse(format_args!("{key} is {value}, expected {min:?} to {max:?}")))
+            let value = value.finite().map_or("unlimited".to_owned(), |duration| format!("{duration:?}"));
+            Err(Failure::misuse(format_args!("{key} is {value}, expected {least:?} to {most:?}")))
         }
     }
 }
 
 const NAME_BYTES_MAX: usize = 260;
-const USER_METADATA_CHARS_MAX: usize = 1_024;

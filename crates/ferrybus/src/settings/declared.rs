@@ -10,7 +10,7 @@ use std::{
 use broker_core::EntityKind;
 use serde::Deserialize;
 
-use super::{QueueEntry, Settings, SubscriptionEntry, TopicEntry};
+use super::Settings;
 use crate::{
     difference::Named,
     emulator::{self, Emulator},
@@ -77,13 +77,13 @@ impl Declarations {
             Source { path: settings.file.as_ref().map(|file| file.path.clone()), is_emulators: false };
         let declared = |named, rules| Declared { source: source.clone(), named: Named::Only(named), rules };
         for queue in &settings.queue {
-            all.add(&queue.name, declared(queue.named(), false));
+            all.add(&queue.name, declared(queue.keys(), false));
         }
         for topic in &settings.topic {
-            all.add(&topic.name, declared(topic.named(), false));
-            for subscription in &topic.subscription {
+            all.add(&topic.name, declared(topic.keys(), false));
+            for subscription in &topic.inner {
                 let name = format!("{}/Subscriptions/{}", topic.name, subscription.name);
-                all.add(&name, declared(subscription.named(), subscription.rule.is_some()));
+                all.add(&name, declared(subscription.keys(), subscription.inner.is_some()));
             }
         }
         all
@@ -104,118 +104,6 @@ impl Declarations {
         for plan in &emulator.topics {
             self.add(&plan.name, declared(plan.kind));
         }
-    }
-}
-
-/// The keys whose values are there.
-fn given<const N: usize>(keys: [(&'static str, bool); N]) -> Vec<&'static str> {
-    keys.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
-}
-
-impl QueueEntry {
-    fn named(&self) -> Vec<&'static str> {
-        // Taken apart, so that a new key is not forgotten here.
-        let Self {
-            name: _,
-            lock_duration,
-            hold,
-            max_delivery_count,
-            requires_session,
-            enable_partitioning,
-            default_time_to_live,
-            dead_letter_on_expiration,
-            max_message_bytes,
-            max_size_bytes,
-            requires_duplicate_detection,
-            duplicate_detection_window,
-            forward_to,
-            forward_dead_lettered_to,
-            auto_delete_on_idle,
-            status,
-            user_metadata,
-        } = self;
-        given([
-            ("lock_duration", lock_duration.is_some()),
-            ("hold", hold.is_some()),
-            ("max_delivery_count", max_delivery_count.is_some()),
-            ("requires_session", requires_session.is_some()),
-            ("enable_partitioning", enable_partitioning.is_some()),
-            ("default_time_to_live", default_time_to_live.is_some()),
-            ("dead_letter_on_expiration", dead_letter_on_expiration.is_some()),
-            ("max_message_bytes", max_message_bytes.is_some()),
-            ("max_size_bytes", max_size_bytes.is_some()),
-            ("requires_duplicate_detection", requires_duplicate_detection.is_some()),
-            ("duplicate_detection_window", duplicate_detection_window.is_some()),
-            ("forward_to", forward_to.is_some()),
-            ("forward_dead_lettered_to", forward_dead_lettered_to.is_some()),
-            ("auto_delete_on_idle", auto_delete_on_idle.is_some()),
-            ("status", status.is_some()),
-            ("user_metadata", user_metadata.is_some()),
-        ])
-    }
-}
-
-impl TopicEntry {
-    fn named(&self) -> Vec<&'static str> {
-        let Self {
-            name: _,
-            enable_partitioning,
-            default_time_to_live,
-            max_message_bytes,
-            max_size_bytes,
-            requires_duplicate_detection,
-            duplicate_detection_window,
-            auto_delete_on_idle,
-            status,
-            user_metadata,
-            subscription: _,
-        } = self;
-        given([
-            ("enable_partitioning", enable_partitioning.is_some()),
-            ("default_time_to_live", default_time_to_live.is_some()),
-            ("max_message_bytes", max_message_bytes.is_some()),
-            ("max_size_bytes", max_size_bytes.is_some()),
-            ("requires_duplicate_detection", requires_duplicate_detection.is_some()),
-            ("duplicate_detection_window", duplicate_detection_window.is_some()),
-            ("auto_delete_on_idle", auto_delete_on_idle.is_some()),
-            ("status", status.is_some()),
-            ("user_metadata", user_metadata.is_some()),
-        ])
-    }
-}
-
-impl SubscriptionEntry {
-    fn named(&self) -> Vec<&'static str> {
-        let Self {
-            name: _,
-            lock_duration,
-            hold,
-            max_delivery_count,
-            default_time_to_live,
-            dead_letter_on_expiration,
-            dead_letter_on_filter_error,
-            requires_session,
-            forward_to,
-            forward_dead_lettered_to,
-            auto_delete_on_idle,
-            status,
-            user_metadata,
-            rule: _,
-        } = self;
-        given([
-            ("lock_duration", lock_duration.is_some()),
-            ("hold", hold.is_some()),
-            ("max_delivery_count", max_delivery_count.is_some()),
-            ("default_time_to_live", default_time_to_live.is_some()),
-            ("dead_letter_on_expiration", dead_letter_on_expiration.is_some()),
-            ("dead_letter_on_filter_error", dead_letter_on_filter_error.is_some()),
-            ("requires_session", requires_session.is_some()),
-            ("forward_to", forward_to.is_some()),
-            ("forward_dead_lettered_to", forward_dead_lettered_to.is_some()),
-            ("auto_delete_on_idle", auto_delete_on_idle.is_some()),
-            ("status", status.is_some()),
-            ("user_metadata", user_metadata.is_some()),
-        ])
     }
 }
 

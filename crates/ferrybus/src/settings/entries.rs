@@ -1,71 +1,181 @@
 //! The entities of `ferrybus.toml`, key by key.
 //!
-//! Invariant: plain data as the operator wrote it; a key that is not listed here is refused.
+//! Invariant: plain data as the operator wrote it; a key that is neither a property of such an entity nor one of the few
+//! others is refused.
 
-use serde::Deserialize;
+use std::{fmt, marker::PhantomData};
 
-use super::Status;
-use crate::size_and_duration::{Bytes, Span};
+use broker_core::{
+    EntityKind, EntityProperty, EntityStatus, LockLifetime, PropertyRow, PropertyType, SettingValue,
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess},
+};
+
+use crate::{
+    size_and_duration::{Bytes, Span},
+    words,
+};
+
+/// A table of the file about a kind of entity.
+pub(crate) trait EntityTable {
+    const KIND: EntityKind;
+    /// Its name, for errors.
+    const NAME: &'static str;
+    /// The key of the tables inside of it.
+    const INNER_KEY: Option<&'static str>;
+    type Inner: fmt::Debug + Default + for<'de> Deserialize<'de>;
+}
 
 /// `[[queue]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QueueEntry {
-    pub(crate) name: String,
-    pub(crate) lock_duration: Option<Span>,
-    pub(crate) hold: Option<Hold>,
-    pub(crate) max_delivery_count: Option<u32>,
-    pub(crate) requires_session: Option<bool>,
-    pub(crate) enable_partitioning: Option<bool>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) dead_letter_on_expiration: Option<bool>,
-    pub(crate) max_message_bytes: Option<Bytes>,
-    pub(crate) max_size_bytes: Option<Bytes>,
-    pub(crate) requires_duplicate_detection: Option<bool>,
-    pub(crate) duplicate_detection_window: Option<Span>,
-    pub(crate) forward_to: Option<String>,
-    pub(crate) forward_dead_lettered_to: Option<String>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
-}
-
+#[derive(Debug)]
+pub(crate) struct QueueTable;
 /// `[[topic]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct TopicEntry {
-    pub(crate) name: String,
-    pub(crate) enable_partitioning: Option<bool>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) max_message_bytes: Option<Bytes>,
-    pub(crate) max_size_bytes: Option<Bytes>,
-    pub(crate) requires_duplicate_detection: Option<bool>,
-    pub(crate) duplicate_detection_window: Option<Span>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
-    pub(crate) subscription: Vec<SubscriptionEntry>,
+#[derive(Debug)]
+pub(crate) struct TopicTable;
+/// `[[topic.subscription]]`
+#[derive(Debug)]
+pub(crate) struct SubscriptionTable;
+
+impl EntityTable for QueueTable {
+    const KIND: EntityKind = EntityKind::Queue;
+    const NAME: &'static str = "queue";
+    const INNER_KEY: Option<&'static str> = None;
+    type Inner = ();
 }
 
-/// `[[topic.subscription]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SubscriptionEntry {
-    pub(crate) name: String,
-    pub(crate) lock_duration: Option<Span>,
-    pub(crate) hold: Option<Hold>,
-    pub(crate) max_delivery_count: Option<u32>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) dead_letter_on_expiration: Option<bool>,
-    pub(crate) dead_letter_on_filter_error: Option<bool>,
-    pub(crate) requires_session: Option<bool>,
-    pub(crate) forward_to: Option<String>,
-    pub(crate) forward_dead_lettered_to: Option<String>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
+impl EntityTable for TopicTable {
+    const KIND: EntityKind = EntityKind::Topic;
+    const NAME: &'static str = "topic";
+    const INNER_KEY: Option<&'static str> = Some("subscription");
+    type Inner = Vec<SubscriptionEntry>;
+}
+
+impl EntityTable for SubscriptionTable {
+    const KIND: EntityKind = EntityKind::Subscription;
+    const NAME: &'static str = "subscription";
+    const INNER_KEY: Option<&'static str> = Some("rule");
     /// Absent: one rule that lets everything in.
-    pub(crate) rule: Option<Vec<RuleEntry>>,
+    type Inner = Option<Vec<RuleEntry>>;
+}
+
+pub(crate) type QueueEntry = Entry<QueueTable>;
+pub(crate) type TopicEntry = Entry<TopicTable>;
+pub(crate) type SubscriptionEntry = Entry<SubscriptionTable>;
+
+/// An entity as the operator wrote it.
+#[derive(Debug)]
+pub(crate) struct Entry<T: EntityTable> {
+    pub(crate) name: String,
+    /// The properties that it has, with their values.
+    pub(crate) given: Vec<(&'static PropertyRow, SettingValue)>,
+    /// The tables inside of it.
+    pub(crate) inner: T::Inner,
+}
+
+impl<T: EntityTable> Entry<T> {
+    /// One with nothing but a name.
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), given: Vec::new(), inner: T::Inner::default() }
+    }
+
+    /// The keys of the properties that it has.
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
+        self.given.iter().map(|(row, _)| row.key).collect()
+    }
+}
+
+/// A key of a table about an entity.
+enum Key {
+    Name,
+    Inner,
+    Property(&'static PropertyRow),
+}
+
+/// Finds a key.
+struct KeySeed<T>(PhantomData<T>);
+
+impl<'de, T: EntityTable> de::DeserializeSeed<'de> for KeySeed<T> {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        let properties = || EntityProperty::of(T::KIND).filter(|row| row.is_in_files());
+        let key = String::deserialize(deserializer)?;
+        if key == "name" {
+            return Ok(Key::Name);
+        }
+        if T::INNER_KEY == Some(&key) {
+            return Ok(Key::Inner);
+        }
+        properties().find(|row| row.key == key).map(Key::Property).ok_or_else(|| {
+            let known = ["name"].into_iter().chain(properties().map(|row| row.key)).chain(T::INNER_KEY);
+            let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
+            // The text of serde for other tables.
+            de::Error::custom(format_args!("unknown field `{key}`, expected one of {}", known.join(", ")))
+        })
+    }
+}
+
+/// Reads a value of this type.
+struct ValueSeed(PropertyType);
+
+impl<'de> de::DeserializeSeed<'de> for ValueSeed {
+    type Value = SettingValue;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<SettingValue, D::Error> {
+        Ok(match self.0 {
+            PropertyType::Time | PropertyType::TimeOrForever => {
+                SettingValue::Time(Span::deserialize(deserializer)?.finite())
+            }
+            PropertyType::Flag | PropertyType::Kept(_) => {
+                SettingValue::Flag(bool::deserialize(deserializer)?)
+            }
+            PropertyType::Count(_) => SettingValue::Count(u32::deserialize(deserializer)?),
+            PropertyType::Bytes(_) => SettingValue::Bytes(Some(Bytes::deserialize(deserializer)?.0)),
+            PropertyType::Status => SettingValue::Status(words::of_elements(
+                &EntityStatus::ALL,
+                EntityStatus::word,
+                deserializer,
+            )?),
+            PropertyType::LockLifetime => SettingValue::LockLifetime(words::of_elements(
+                &LockLifetime::ALL,
+                LockLifetime::word,
+                deserializer,
+            )?),
+            PropertyType::Text | PropertyType::Entity => {
+                SettingValue::Text(Some(String::deserialize(deserializer)?.into()))
+            }
+        })
+    }
+}
+
+impl<'de, T: EntityTable> Deserialize<'de> for Entry<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(PhantomData<T>);
+        impl<'de, T: EntityTable> de::Visitor<'de> for Visitor<T> {
+            type Value = Entry<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a table about a {}", T::NAME)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry<T>, A::Error> {
+                let mut entry = Entry::named(String::new());
+                while let Some(key) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
+                    match key {
+                        Key::Name => entry.name = map.next_value()?,
+                        Key::Inner => entry.inner = map.next_value()?,
+                        Key::Property(row) => {
+                            entry.given.push((row, map.next_value_seed(ValueSeed(row.value_type))?));
+                        }
+                    }
+                }
+                Ok(entry)
+            }
+        }
+        deserializer.deserialize_map(Visitor(PhantomData))
+    }
 }
 
 /// `[[topic.subscription.rule]]`
@@ -79,24 +189,4 @@ pub(crate) struct RuleEntry {
     pub(crate) correlation: Option<toml::Table>,
     /// Action on the copy, in the SQL language.
     pub(crate) action: Option<String>,
-}
-
-/// Hold of unsettled messages by receivers of plain AMQP.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Hold {
-    /// Until they settle them, or their link ends.
-    #[default]
-    Link,
-    /// For the lock duration at most.
-    Lock,
-}
-
-impl From<Hold> for broker_core::LockLifetime {
-    fn from(hold: Hold) -> Self {
-        match hold {
-            Hold::Link => Self::Link,
-            Hold::Lock => Self::Lock,
-        }
-    }
 }

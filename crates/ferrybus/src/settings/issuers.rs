@@ -3,13 +3,13 @@
 //! Invariant: the keys of a provider come from exactly one place, and over the network only where nobody on the way can
 //! exchange them.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use broker_auth::{ClaimGrant, Issuer, IssuerConfig, KeySet};
 use broker_server::KeySource;
 
-use super::{GrantEntry, IssuerEntry, bounds::time, credentials::access, unreadable};
-use crate::{ca_bundle, failure::Failure};
+use super::{GrantEntry, IssuerEntry, bounds::within_times, credentials::access, unreadable};
+use crate::{ca_bundle, failure::Failure, size_and_duration::Span};
 
 /// The identity providers, and where the keys of some are fetched from.
 pub(super) fn issuers(entries: &[IssuerEntry]) -> Result<(Vec<Issuer>, Vec<KeySource>), Failure> {
@@ -49,7 +49,7 @@ fn issuer(entry: &IssuerEntry) -> Result<Issuer, Failure> {
     let config = IssuerConfig {
         issuer: entry.name.clone(),
         audiences: entry.audiences.clone(),
-        skew_seconds: time(&format!("{what}: `skew`"), entry.skew, 60, 0, 600)?.as_secs(),
+        skew_seconds: skew(&what, entry.skew)?.as_secs(),
         grants: entry.grant.iter().map(|grant| self::grant(&what, grant)).collect::<Result<_, _>>()?,
         refreshable: entry.keys_url.is_some(),
     };
@@ -110,6 +110,12 @@ fn is_local(rest: &str) -> bool {
 
 fn what(entry: &IssuerEntry) -> String {
     format!("issuer `{}`", entry.name)
+}
+
+/// How far the clock of an issuer may differ.
+fn skew(issuer: &str, given: Option<Span>) -> Result<Duration, Failure> {
+    let given = given.unwrap_or(Span::Of(Duration::from_secs(60)));
+    within_times(&format!("{issuer}: `skew`"), given, Duration::ZERO, Duration::from_secs(600))
 }
 
 #[cfg(test)]

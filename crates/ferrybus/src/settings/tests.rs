@@ -17,10 +17,11 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
         (
             "[[queue]]\nname = \"a\"\nlock_time = \"30s\"",
             format!(
-                "{bad} 3: unknown key `lock_time`\nhint: the keys known here are `name`, `lock_duration`, \
-                 `hold`, `max_delivery_count`, `requires_session`, `enable_partitioning`, `default_time_to_live`, `dead_letter_on_expiration`, `max_message_bytes`, \
-                 `max_size_bytes`, `requires_duplicate_detection`, `duplicate_detection_window`, `forward_to`, \
-                 `forward_dead_lettered_to`, `auto_delete_on_idle`, `status`, `user_metadata`"
+                "{bad} 3: unknown key `lock_time`\nhint: the keys known here are `name`, `status`, `lock_duration`, `hold`, \
+                 `max_delivery_count`, `default_time_to_live`, `dead_letter_on_expiration`, `requires_session`, \
+                 `requires_duplicate_detection`, `duplicate_detection_window`, `forward_to`, \
+                 `forward_dead_lettered_to`, `auto_delete_on_idle`, `max_size_bytes`, `max_message_bytes`, \
+                 `user_metadata`, `enable_partitioning`"
             ),
         ),
         ("[[keys]]\nname = \"a\"", format!("{bad} 1: unknown key `keys`\nhint: did you mean `key`?")),

@@ -2,13 +2,13 @@
 //!
 //! Invariant: a topic stands before its subscriptions, so that they can be created in order.
 
-use broker_core::{EntityKind, EntitySettings, Rule};
+use broker_core::{EntityKind, Rule};
 use broker_filter::Value;
 use broker_server::EntityPlan;
 
 use super::{
-    QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry,
-    bounds::{check_name, entity},
+    RuleEntry, SubscriptionEntry, TopicEntry,
+    bounds::{check_name, settings},
 };
 use crate::{failure::Failure, rules};
 
@@ -17,22 +17,9 @@ pub(super) fn plans(topics: &[TopicEntry]) -> Result<Vec<EntityPlan>, Failure> {
     let mut plans = Vec::new();
     for topic in topics {
         check_name(&topic.name)?;
-        let entry = QueueEntry {
-            name: topic.name.clone(),
-            enable_partitioning: topic.enable_partitioning,
-            default_time_to_live: topic.default_time_to_live,
-            max_message_bytes: topic.max_message_bytes,
-            max_size_bytes: topic.max_size_bytes,
-            requires_duplicate_detection: topic.requires_duplicate_detection,
-            duplicate_detection_window: topic.duplicate_detection_window,
-            auto_delete_on_idle: topic.auto_delete_on_idle,
-            status: topic.status,
-            user_metadata: topic.user_metadata.clone(),
-            ..QueueEntry::default()
-        };
-        let (name, settings) = entity("topic", &entry)?;
+        let (name, settings) = (topic.name.clone(), settings(&topic.name, topic)?);
         plans.push(EntityPlan { name, kind: EntityKind::Topic, settings, rules: None });
-        for subscription in &topic.subscription {
+        for subscription in &topic.inner {
             plans.push(plan(&topic.name, subscription)?);
         }
     }
@@ -48,27 +35,8 @@ fn plan(topic: &str, entry: &SubscriptionEntry) -> Result<EntityPlan, Failure> {
         ))
         .hint("names have 1 to 50 letters, digits, `.`, `-`, `_` or `~`"));
     }
-    let like_a_queue = QueueEntry {
-        name: name.clone(),
-        lock_duration: entry.lock_duration,
-        hold: entry.hold,
-        max_delivery_count: entry.max_delivery_count,
-        default_time_to_live: entry.default_time_to_live,
-        dead_letter_on_expiration: entry.dead_letter_on_expiration,
-        requires_session: entry.requires_session,
-        forward_to: entry.forward_to.clone(),
-        forward_dead_lettered_to: entry.forward_dead_lettered_to.clone(),
-        auto_delete_on_idle: entry.auto_delete_on_idle,
-        status: entry.status,
-        user_metadata: entry.user_metadata.clone(),
-        ..QueueEntry::default()
-    };
-    let (_, settings) = entity("subscription", &like_a_queue)?;
-    let settings = EntitySettings {
-        dead_letter_on_filter_error: entry.dead_letter_on_filter_error.unwrap_or(true),
-        ..settings
-    };
-    let rules = entry.rule.as_ref().map(|entries| entries.iter().map(|it| rule(&name, it)).collect());
+    let settings = settings(&name, entry)?;
+    let rules = entry.inner.as_ref().map(|entries| entries.iter().map(|it| rule(&name, it)).collect());
     Ok(EntityPlan { kind: EntityKind::Subscription, settings, rules: rules.transpose()?, name })
 }
 

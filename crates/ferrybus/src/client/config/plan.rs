@@ -18,7 +18,8 @@ use crate::{
     },
     difference::{Change, Named, RuleChange, changes, rule_changes, rules_of, wanted},
     failure::Failure,
-    output, property,
+    output,
+    property::PropertyText as _,
 };
 
 /// Planned action for an entity or rule.
@@ -106,12 +107,9 @@ impl PlanStep {
 }
 
 fn change_json(change: &Change) -> Value {
-    let form = property::of_key(change.key).map(|property| property.form);
-    let value = |text: &Option<String>| match (form, text) {
-        (Some(form), Some(text)) => form.json(text),
-        _ => Value::Null,
-    };
-    json!({ "property": change.key, "old": value(&change.before), "new": value(&change.after), "fixed": change.is_fixed })
+    let value =
+        |text: &Option<String>| text.as_deref().map_or(Value::Null, |text| change.property.form().json(text));
+    json!({ "property": change.property.key, "old": value(&change.before), "new": value(&change.after), "fixed": change.property.is_fixed })
 }
 
 /// All steps.
@@ -206,14 +204,12 @@ fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named:
     let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings, named);
     let planned = match changes.as_slice() {
         [] => PlannedAction::Unchanged,
-        changes if changes.iter().any(|change| change.is_fixed) => PlannedAction::Refused,
+        changes if changes.iter().any(|change| change.property.is_fixed) => PlannedAction::Refused,
         _ => PlannedAction::Update,
     };
     let mut after = before.clone();
     for change in &changes {
-        if let Some(property) = property::of_key(change.key) {
-            after.set(property.element, change.after.as_deref());
-        }
+        after.set(change.property.element, change.after.as_deref());
     }
     let mut steps = vec![PlanStep { entity: Some(after), changes, ..PlanStep::of(planned, entity_ref) }];
     if plan.kind == EntityKind::Subscription {

@@ -245,6 +245,6 @@ fn the_configuration_of_0_1_0_is_still_read() {
     settings.limits.apply(&mut config).unwrap();
     settings.journal.apply(&mut config).unwrap();
     settings.observe(&mut config).unwrap();
-    let declared = (settings.queue.len(), settings.topic.len(), settings.topic[0].subscription.len());
+    let declared = (settings.queue.len(), settings.topic.len(), settings.topic[0].inner.len());
     assert_eq!(declared, (1, 1, 1));
 }

@@ -1,4 +1,4 @@
-use broker_core::{EntityStatus, Rule};
+use broker_core::{EntitySettings, EntityStatus, Rule};
 use broker_filter::{CorrelationFilter, Filter, SystemProperty};
 
 use super::*;
