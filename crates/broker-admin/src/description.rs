@@ -79,7 +79,7 @@ impl Description {
     /// An update that leaves out what is fixed, or what clients do not know, means no change of it.
     fn keep_fixed(&mut self, before: &EntitySettings) {
         // SDKs do not know `Hold`, and leave it out when they change others.
-        let stays = |row: &&PropertyRow| row.is_fixed || row.property == EntityProperty::Hold;
+        let stays = |row: &&PropertyRow| row.is_fixed || row.property == EntityProperty::LockLifetime;
         for row in EntityProperty::rows().filter(stays).filter(|row| !self.given.contains(&row.property)) {
             row.set(&mut self.settings, row.get(before)).expect("both values are of the property's type");
         }

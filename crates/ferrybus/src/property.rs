@@ -1,4 +1,4 @@
-//! How values of properties of entities are written for people and in the API.
+//! Texts of properties of entities, for people and in the API.
 //!
 //! Invariant: a value that was read from the API and not changed is written back to it as it came.
 

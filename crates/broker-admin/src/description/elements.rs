@@ -51,7 +51,7 @@ const QUEUE: &[Element] = {
     use EntityProperty as E;
     &[
         P(E::LockDuration),
-        P(E::Hold),
+        P(E::LockLifetime),
         P(E::MaxSizeBytes),
         P(E::RequiresDuplicateDetection),
         P(E::RequiresSession),
@@ -112,7 +112,7 @@ const SUBSCRIPTION: &[Element] = {
     use EntityProperty as E;
     &[
         P(E::LockDuration),
-        P(E::Hold),
+        P(E::LockLifetime),
         P(E::RequiresSession),
         P(E::DefaultTimeToLive),
         P(E::DeadLetterOnExpiration),

@@ -111,6 +111,7 @@ impl PropertyRow {
         !matches!(self.value_type, PropertyType::Kept(_))
     }
 
+    /// The value in these settings.
     pub fn get(&self, settings: &EntitySettings) -> SettingValue {
         (self.field.get)(settings)
     }
@@ -215,6 +216,7 @@ macro_rules! properties {
             /// All of them, the most wanted first.
             pub const ALL: &'static [Self] = &[$(Self::$property),+];
 
+            /// Its row.
             pub fn row(self) -> &'static PropertyRow {
                 match self {
                     $(Self::$property => {
@@ -300,8 +302,8 @@ properties! {
     )
     .range(SECOND, 300 * SECOND)
     .in_config_json(RECEIVED_FROM);
-    Hold => row(
-        EntityProperty::Hold,
+    LockLifetime => row(
+        EntityProperty::LockLifetime,
         ("hold", "Hold"),
         RECEIVED_FROM,
         PropertyType::LockLifetime,

@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     /// Only this machine can reach its addresses.
     pub(crate) loopback: bool,
     pub(crate) reloadable: Reloadable,
-    /// Which file says what of the entities.
+    /// Declarations of the entities.
     pub(crate) declared: Declarations,
     pub(crate) on_difference: OnDifference,
     /// Notices about settings without effect, logged at start.
@@ -45,7 +45,7 @@ pub(crate) struct Entities {
     pub(crate) queues: Vec<(String, EntitySettings)>,
     /// Topics, each before its subscriptions.
     pub(crate) topics: Vec<EntityPlan>,
-    /// Which file says what of them.
+    /// Their declarations.
     pub(crate) declared: Declarations,
     /// Notices about settings without effect.
     pub(crate) notices: Vec<String>,

@@ -112,7 +112,7 @@ fn what(entry: &IssuerEntry) -> String {
     format!("issuer `{}`", entry.name)
 }
 
-/// How far the clock of an issuer may differ.
+/// The difference that the clock of an issuer may have.
 fn skew(issuer: &str, given: Option<Span>) -> Result<Duration, Failure> {
     let given = given.unwrap_or(Span::Of(Duration::from_secs(60)));
     within_times(&format!("{issuer}: `skew`"), given, Duration::ZERO, Duration::from_secs(600))
