@@ -9,7 +9,7 @@ pub(crate) mod enlisted;
 use std::collections::BTreeMap;
 
 use amqp_codec::performative::{DeliveryState, TxnId};
-use broker_core::{Command, LinkId, Operation, TransactionId};
+use broker_core::{Command, LinkId, TransactionId};
 
 use self::enlisted::EnlistedDeliveries;
 use crate::{condition::Refusal, correlation::SessionNumber, cx::Cx, dialect::Dialect, link::Link};
@@ -132,7 +132,7 @@ impl Transactions {
 }
 
 fn mark_rollback_only(transaction: TransactionId, cx: &mut Cx) {
-    cx.commands.push(Command::Enlist { transaction, operation: Box::new(Operation::Refused) });
+    cx.commands.push(Command::FailTransaction { transaction });
 }
 
 /// The name that the wire's bytes are.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     EntityKind, EntityPath, EntityQuery, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message,
-    NodeKind, Operation, Outcome, Properties, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted,
-    StoredRule, Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
+    NodeKind, Outcome, Properties, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
+    Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 
 /// One request. A `ticket` asks for an answer; where it is an `Option`, `None` asks for none.
@@ -162,13 +162,20 @@ pub enum Command {
         transaction: TransactionId,
         ticket: Ticket,
     },
-    /// Do something when a transaction commits; it is checked and answered now. After a refusal the transaction can
-    /// only be rolled back.
+    /// Do a command when a transaction commits. It is checked and answered now, as outside of a transaction, but with
+    /// `Effect::SettleRefused` where the transaction is the reason of a refusal that has no other answer. After a refusal the
+    /// transaction can only be rolled back. Messages can be sent, scheduled, cancelled and settled in a transaction, and the
+    /// state of a session can be set; with any other command the transaction fails. Payloads are copied, and the numbers of
+    /// scheduled messages are given out at once and stay unused after a rollback.
     Enlist {
-        /// Which transaction of this client.
         transaction: TransactionId,
-        operation: Box<Operation>,
+        command: Box<Self>,
+        /// The receiver has settled the delivery of a `Settle` already. It holds nothing any more, so after a rollback the
+        /// message returns and the delivery counts as failed. Else the lock is after a rollback as it was before.
+        settled: bool,
     },
+    /// The gateway has refused a part of a transaction, which can only be rolled back from now on. No answer.
+    FailTransaction { transaction: TransactionId },
     /// Commit a transaction, or roll it back with `fail`. It ends in any case. Answer: `Effect::TransactionDone` or
     /// `Effect::TransactionRefused`; a commit that is refused has rolled back.
     Discharge {
@@ -358,5 +365,11 @@ impl Command {
     pub fn release(queue: QueueId, sequence: SequenceNumber, lock: LockId) -> Self {
         let outcome = Outcome::Release(Properties::default());
         Self::Settle { queue, sequence, lock, outcome, ticket: None }
+    }
+
+    /// The command as a part of a transaction. A delivery that it settles is one that its receiver has not settled.
+    #[must_use]
+    pub fn within(self, transaction: TransactionId) -> Self {
+        Self::Enlist { transaction, command: Box::new(self), settled: false }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: every command has one place here; those that carry messages and settlements are found first.
 
 use crate::{
-    Command, Effect, LockRef, NodeKind, Operation, Outcome, Output,
+    Command, Effect, LockRef, NodeKind, Outcome, Output,
     admin::{
         bulk_deletion::BulkDeletion,
         entities::EntityAdmin,
@@ -101,8 +101,11 @@ impl CommandRouter<'_> {
             Command::Declare { transaction, ticket } => {
                 TransactionManager::of(self.state).declare(cx, transaction, ticket);
             }
-            Command::Enlist { transaction, operation } => {
-                TransactionManager::of(self.state).enlist(cx, transaction, *operation);
+            Command::Enlist { transaction, command, settled } => {
+                TransactionManager::of(self.state).enlist(cx, transaction, *command, settled);
+            }
+            Command::FailTransaction { transaction } => {
+                TransactionManager::of(self.state).fail(cx, transaction);
             }
             Command::Discharge { transaction, fail, ticket } => {
                 TransactionManager::of(self.state).discharge(cx, transaction, fail, ticket);
@@ -292,7 +295,7 @@ impl CommandRouter<'_> {
         let Some((asker, path, why)) = refused else { return self.dispatch(cx, command) };
         if let Command::Enlist { transaction, .. } = command {
             // Or the transaction would commit without the message.
-            TransactionManager::of(self.state).enlist(cx, transaction, Operation::Refused);
+            TransactionManager::of(self.state).fail(cx, transaction);
         }
         match asker {
             Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link) => {

@@ -63,4 +63,4 @@ pub use session::error::SessionError;
 pub use settle::outcome::{Outcome, SettleError};
 pub use store::activity::Activity;
 pub use transaction::error::TransactionError;
-pub use transaction::operation::{CommitError, Operation, PublishTarget, TransactionId};
+pub use transaction::operation::{CommitError, TransactionId};

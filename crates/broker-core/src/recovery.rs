@@ -16,6 +16,7 @@ use crate::{
     },
     store::{
         ReplayedNumbers, Role, Store,
+        append_message::{append_message, slot_of},
         sessions::{Session, SessionState},
         shared_bodies::with_bodies,
         slot::{Slot, State},
@@ -129,10 +130,7 @@ impl Recovery<'_> {
         let session = index.extras.as_ref().and_then(|extras| extras.session.as_deref());
         let session = session.map(|session| (session, self.messages.tokens.seed()));
         let store = self.replay_store(index.queue);
-        let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
-        slot.state = index.state;
-        slot.delivery_count = index.delivery_count;
-        slot.set_due(index.due);
+        let mut slot = slot_of(index, at, length);
         if index.flags & ACQUIRED != 0 {
             slot.set_acquired();
         }
@@ -332,16 +330,11 @@ impl Recovery<'_> {
             return Ok(());
         };
         let open = OpenRecord::open(record.clone())?;
-        let acquired = if slot.is_acquired() { ACQUIRED } else { 0 };
-        let now = MessageIndex {
-            delivery_count: slot.delivery_count,
-            state: slot.state,
-            flags: index.flags | acquired,
-            ..index.clone()
-        };
-        let (position, length) = out.record(now.encode().as_slice(), &[&open.rest]);
+        let mut now = index.updated(&slot);
+        now.flags |= if slot.is_acquired() { ACQUIRED } else { 0 };
+        let written = append_message(&now, &[&open.rest], out);
         out.release(at, slot.length);
-        store.set_position(index.sequence, position, length);
+        store.set_position(index.sequence, written.position, written.length);
         Ok(())
     }
 

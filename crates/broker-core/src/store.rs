@@ -4,6 +4,7 @@
 //! sessions it is `Ready` in its session instead.
 
 pub(crate) mod activity;
+pub(crate) mod append_message;
 mod body_refs;
 mod counts;
 pub(crate) mod deadlines;

@@ -3,7 +3,7 @@
 //! Invariant: waiting commands are weighed by their memory, so that a connection that has submitted too much is not
 //! read.
 
-use broker_core::{Batch, ClientId, Command, Message, Operation};
+use broker_core::{Batch, ClientId, Command, Message};
 use bytes::Bytes;
 
 use crate::{
@@ -51,17 +51,8 @@ fn weight(command: &Command) -> usize {
         | Command::PublishTo { messages, .. }
         | Command::PublishVia { messages, .. }
         | Command::Schedule { messages, .. } => of_all(messages),
-        Command::Enlist { operation, .. } => {
-            let messages = match &**operation {
-                Operation::Publish { messages, .. } | Operation::Schedule { messages, .. } => {
-                    of_all(messages)
-                }
-                _ => 0,
-            };
-            messages + size_of::<Operation>()
-        }
         Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
-        Command::OfKind(_, command) => weight(command),
+        Command::OfKind(_, command) | Command::Enlist { command, .. } => weight(command),
         _ => 0,
     };
     payload + size_of::<Command>()

@@ -6,7 +6,7 @@ use std::iter;
 
 use amqp_codec::performative::{DeliveryState, TxnId};
 use amqp_engine::{DeliveryId, SessionId};
-use broker_core::{Command, LinkId, LockId, Operation, Outcome, Properties, SettleError};
+use broker_core::{Command, LinkId, LockId, Outcome, Properties, SettleError};
 
 use super::{
     outcome,
@@ -193,8 +193,8 @@ impl<'a> Settlements<'a> {
             return self.ends.transactions.mark_rollback_only(name, self.cx);
         };
         let (queue, sequence) = (entry.queue, entry.sequence);
-        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket: None };
-        self.cx.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+        let command = Box::new(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+        self.cx.commands.push(Command::Enlist { transaction, command, settled: true });
     }
 
     /// Whether what is said of a departed link's delivery is heard: not where the right that the link lived by has

@@ -5,7 +5,7 @@
 
 use amqp_codec::performative::DeliveryState;
 use amqp_engine::DeliveryId;
-use broker_core::{Command, Operation, Outcome, Properties, SettleError};
+use broker_core::{Command, Outcome, Properties, SettleError};
 
 use super::{
     outcome,
@@ -155,8 +155,8 @@ impl Settlements<'_> {
         let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: Some(name) };
         let ticket = Some(self.ends.pending.add(Pending::Settle(tracked)));
         let (queue, sequence) = (entry.queue, entry.sequence);
-        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: false, ticket };
-        self.cx.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+        let command = Command::Settle { queue, sequence, lock, outcome, ticket };
+        self.cx.commands.push(command.within(transaction));
     }
 
     /// A delivery that a transaction has, or had, is to be settled outside of one: the core knows whether it still has it.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, mem};
 use amqp_codec::performative::Attach;
 use amqp_engine::IncomingDelivery;
 use broker_auth::Right;
-use broker_core::{EntityPath, NodeKind, PublishTarget, QueueId, QueueInfo, Timestamp};
+use broker_core::{Command, EntityPath, Message, NodeKind, QueueId, QueueInfo, Ticket, Timestamp};
 
 use super::{attach_request::takes_rejected, requested_kind};
 use crate::{
@@ -135,12 +135,18 @@ impl Sender {
         Ok((path, requested_kind::of_message(&to, jms_destination)?))
     }
 
-    /// Target of a message in a transaction, whose destination is `path`.
-    pub(crate) fn target(&self, path: EntityPath, auto_create: bool) -> PublishTarget {
+    /// The command that sends messages of a transaction, whose destination is `path`.
+    pub(crate) fn transacted_send(
+        &self,
+        path: EntityPath,
+        auto_create: bool,
+        messages: Vec<Message>,
+        ticket: Option<Ticket>,
+    ) -> Command {
         match (self.queue, self.via.clone()) {
-            (_, Some(via)) => PublishTarget::Via { path, via },
-            (Some(queue), None) => PublishTarget::Queue(queue),
-            (None, None) => PublishTarget::Path { path, auto_create },
+            (_, Some(via)) => Command::PublishVia { path, via, messages, ticket },
+            (Some(queue), None) => Command::PublishBatch { queue, messages, ticket },
+            (None, None) => Command::PublishTo { path, messages, auto_create, ticket },
         }
     }
 

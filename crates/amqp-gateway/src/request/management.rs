@@ -13,8 +13,7 @@ mod sessions;
 
 use amqp_codec::raw::RawMap;
 use broker_core::{
-    Command, EntityPath, Fetched, Operation as Enlisted, Peeked, Renewed, SequenceNumber, StoredRule, Ticket,
-    Timestamp,
+    Command, EntityPath, Fetched, Peeked, Renewed, SequenceNumber, StoredRule, Ticket, Timestamp,
 };
 use bytes::Bytes;
 
@@ -128,24 +127,19 @@ impl<'a> ManagementNode<'a> {
             return self.on_refused(ticket, &Refusal::NotInTransaction);
         }
         let Some((link, name)) = transaction else { return self.give(command) };
-        let operation = match command {
-            Command::SettleByToken { path, session, tokens, outcome, ticket } => {
-                Enlisted::SettleByToken { path, session, tokens, outcome, ticket }
-            }
-            Command::Schedule { path, messages, ticket } => Enlisted::Schedule { path, messages, ticket },
-            Command::CancelScheduled { path, sequences, ticket } => {
-                Enlisted::CancelScheduled { path, sequences, ticket }
-            }
-            Command::SetSessionState { path, session, state, ticket } => {
-                Enlisted::SetSessionState { path, session, state, ticket }
-            }
-            command => return self.give(command),
-        };
+        let joins = matches!(
+            command,
+            Command::SettleByToken { .. }
+                | Command::Schedule { .. }
+                | Command::CancelScheduled { .. }
+                | Command::SetSessionState { .. }
+        );
+        if !joins {
+            return self.give(command);
+        }
         let link = self.ends.links.get(link).ok_or(Refusal::Unexpected);
         match link.and_then(|link| self.ends.transactions.join(&name, link, &entity, self.cx)) {
-            Ok(transaction) => {
-                self.cx.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
-            }
+            Ok(transaction) => self.cx.commands.push(command.within(transaction)),
             Err(refusal) => self.on_refused(ticket, &refusal),
         }
     }

@@ -14,7 +14,7 @@ use amqp_codec::{
     types::DeliveryTag,
 };
 use amqp_engine::{DeliveryId, IncomingDelivery};
-use broker_core::{Command, LinkId, Message, NodeKind, Operation, PublishTarget, TransactionId};
+use broker_core::{Command, EntityPath, LinkId, Message, NodeKind, TransactionId};
 
 use super::message_parse::{self, ParseOptions};
 use crate::{
@@ -154,7 +154,7 @@ impl<'a> Publisher<'a> {
         options: ParseOptions,
         name: TxnId,
     ) {
-        let (transaction, target, kind) = match self.join_transaction(id, delivery, &name) {
+        let (transaction, path, kind) = match self.join_transaction(id, delivery, &name) {
             Ok(joined) => joined,
             Err(refusal) => {
                 self.ends.transactions.mark_rollback_only(&name, self.cx);
@@ -181,8 +181,8 @@ impl<'a> Publisher<'a> {
             let tracked = TrackedPublish { link: id, session, delivery, tag, settled, transaction };
             self.ends.pending.add(Pending::Publish(tracked))
         });
-        let operation = Box::new(Operation::Publish { target, messages, ticket });
-        self.cx.commands.push(asking(kind, Command::Enlist { transaction, operation }));
+        let command = sender.transacted_send(path, self.cx.config.auto_create, messages, ticket);
+        self.cx.commands.push(asking(kind, command.within(transaction)));
     }
 
     /// The transaction that a message joins, and where it goes.
@@ -191,7 +191,7 @@ impl<'a> Publisher<'a> {
         id: LinkId,
         delivery: &IncomingDelivery,
         name: &TxnId,
-    ) -> Result<(TransactionId, PublishTarget, Option<NodeKind>), Refusal> {
+    ) -> Result<(TransactionId, EntityPath, Option<NodeKind>), Refusal> {
         if !self.ends.transactions.knows(name) {
             return Err(Refusal::NoTransaction);
         }
@@ -201,8 +201,7 @@ impl<'a> Publisher<'a> {
         sender.check_size(delivery)?;
         let entity = sender.via().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
         let transaction = self.ends.transactions.join(name, link, &entity, self.cx)?;
-        let target = sender.target(path, self.cx.config.auto_create);
-        Ok((transaction, target, kind))
+        Ok((transaction, path, kind))
     }
 
     /// The messages of a delivery; `None` when they are refused, which has been told.

@@ -1,8 +1,8 @@
 //! The whole life of a message in the core: enqueue, lock and deliver, complete, with all records.
 
 use broker_core::{
-    Command, CoreConfig, EntityKind, EntitySettings, LinkId, Message, Operation, PublishTarget, QueueId,
-    ReceiveMode, Ticket, TransactionId, UnsettledPolicy,
+    Command, CoreConfig, EntityKind, EntitySettings, LinkId, Message, QueueId, ReceiveMode, Ticket,
+    TransactionId, UnsettledPolicy,
 };
 use criterion::{Criterion, Throughput, criterion_group};
 
@@ -59,9 +59,9 @@ impl Queue {
         let (transaction, ticket) = (TransactionId(self.tickets), Ticket(self.tickets));
         let mut commands = vec![Command::Declare { transaction, ticket }];
         for (message, ticket) in self.messages(IN_ONE) {
-            let target = PublishTarget::Queue(self.id);
-            let operation = Operation::Publish { target, messages: vec![message], ticket };
-            commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+            let queue = self.id;
+            let command = Command::PublishBatch { queue, messages: vec![message], ticket };
+            commands.push(command.within(transaction));
         }
         commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(self.tickets)) });
         commands

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::entities::EntityAdmin;
 use crate::{
-    AttachError, Command, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, NodeKind, Operation,
-    Output, PublishError, PublishTarget, SubQueue, Ticket, call::Cx, entity::name,
+    AttachError, Command, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, NodeKind, Output,
+    PublishError, SubQueue, Ticket, call::Cx, entity::name,
 };
 
 /// A temporary node is deleted after this time without use: the shortest that Service Bus permits.
@@ -80,12 +80,7 @@ pub(crate) fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> 
         Command::PublishTo { path, auto_create, ticket, .. } => {
             Some((Asker::Message(*ticket), path, *auto_create))
         }
-        Command::Enlist { operation, .. } => match &**operation {
-            Operation::Publish { target: PublishTarget::Path { path, auto_create }, ticket, .. } => {
-                Some((Asker::Message(*ticket), path, *auto_create))
-            }
-            _ => None,
-        },
+        Command::Enlist { command, .. } => asked_of(command),
         _ => None,
     }
 }

@@ -19,13 +19,9 @@ use crate::{
     call::Cx,
     entity::partition_numbers::SequenceNumbers,
     messages::Messages,
-    record::{BodyRef, MessageIndex, OWN_TTL, decode_properties, encode_properties},
+    record::{BodyRef, decode_properties, encode_properties},
     settle::dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
-    store::{
-        Role, Store,
-        session_id::check_session_id,
-        slot::{Slot, State},
-    },
+    store::{Role, Store, append_message::append_message, session_id::check_session_id, slot::State},
 };
 
 const FILTER_ERROR: &str = "FilterException";
@@ -181,18 +177,19 @@ impl FanOut<'_> {
             let properties = decode_properties(&encoded).unwrap_or_default();
             encoded = encode_properties(&with_reason(properties, reason, &text)).into();
         }
-        let own = if own_ttl.is_some() { OWN_TTL } else { 0 };
         let expires_at = ttl.map_or(Timestamp::MAX, |ttl| cx.now.after(ttl));
-        let index = MessageIndex {
-            flags: incoming.attributes.flags | own,
+        let attributes = MessageAttributes {
+            time_to_live: own_ttl,
+            due: None,
+            flags: incoming.attributes.flags,
             properties_length: u32::try_from(encoded.len()).expect("properties are limited"),
-            body: Some(body),
             extras,
-            ..MessageIndex::new(target, sequence, cx.now, expires_at)
+            partition: None,
         };
-        let (position, length) = cx.out.record(index.encode().as_slice(), &[&encoded]);
+        let mut index = attributes.index(target, sequence, cx.now, expires_at);
+        index.body = Some(body);
+        let mut slot = append_message(&index, &[&encoded], cx.out);
         let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
-        let mut slot = Slot::new(position, length, cx.now, index.expires_at);
         if let Some(sessions) = &mut store.sessions {
             slot.set_session(session_of(sessions, index.extras.as_deref()));
         }
@@ -213,17 +210,18 @@ fn store_body(
 ) -> Option<BodyRef> {
     let Role::Main(entity) = &mut store.role else { return None };
     entity.definition.pass_number(sequence);
-    let index = MessageIndex {
-        state: State::Body,
+    let attributes = MessageAttributes {
+        // It lives as long as a copy does.
+        time_to_live: None,
+        due: None,
         flags: incoming.attributes.flags,
         properties_length: incoming.attributes.properties_length,
         extras: extras_of_copy(incoming.attributes.extras.as_deref(), None),
-        // It lives as long as a copy does.
-        ..MessageIndex::new(store.id, sequence, cx.now, Timestamp::MAX)
+        partition: None,
     };
-    let (position, length) = cx.out.record(index.encode().as_slice(), &[incoming.rest]);
-    let mut slot = Slot::new(position, length, cx.now, Timestamp::MAX);
-    slot.state = State::Body;
+    let mut index = attributes.index(store.id, sequence, cx.now, Timestamp::MAX);
+    index.state = State::Body;
+    let mut slot = append_message(&index, &[incoming.rest], cx.out);
     slot.set_references(references);
     store.insert(sequence, slot);
     store.traffic.outgoing += u64::from(references);

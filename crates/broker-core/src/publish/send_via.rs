@@ -7,17 +7,21 @@
 use broker_filter::SystemProperty;
 
 use super::{
-    checks::PublishChecks, forward::Failure, partition_keys::BatchScope, publisher::Publisher,
-    sequence_sink::SequenceSink, store_message::extras_of,
+    checks::PublishChecks,
+    forward::Failure,
+    partition_keys::BatchScope,
+    publisher::Publisher,
+    sequence_sink::SequenceSink,
+    store_message::{MessageAttributes, extras_of},
 };
 use crate::{
     EntityPath, Message, Output, Properties, PublishError, QueueId, Ticket, Timestamp,
     call::Cx,
     entity::{partition_numbers::SequenceNumbers, status::Use},
     output_coalescer::Answer,
-    record::{DURABLE, MessageIndex, OWN_TTL, encode_properties},
+    record::encode_properties,
     settle::dead_letter::with_reason,
-    store::{partition::PartitionId, slot::Slot},
+    store::{append_message::append_message, partition::PartitionId},
 };
 
 impl Publisher<'_> {
@@ -82,16 +86,15 @@ impl Publisher<'_> {
         let properties = with_reason(Properties::default(), failure.reason, &failure.description);
         let properties = encode_properties(&properties);
         let expires_at = message.time_to_live.map_or(Timestamp::MAX, |ttl| cx.now.after(ttl));
-        let own = if message.time_to_live.is_some() { OWN_TTL } else { 0 };
-        let index = MessageIndex {
-            flags: own | if message.durable { DURABLE } else { 0 },
+        let attributes = MessageAttributes {
+            due: None,
             properties_length: u32::try_from(properties.len()).expect("a reason is short"),
-            extras: extras_of(message, false),
-            ..MessageIndex::new(target, sequence, cx.now, expires_at)
+            ..MessageAttributes::of(cx.now, message, extras_of(message, false))
         };
-        let (position, length) = cx.out.record(index.encode().as_slice(), &[&properties, &message.payload]);
+        let index = attributes.index(target, sequence, cx.now, expires_at);
+        let slot = append_message(&index, &[&properties, &message.payload], cx.out);
         let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
-        store.insert(sequence, Slot::new(position, length, cx.now, expires_at));
+        store.insert(sequence, slot);
         self.messages.entities.agenda.wake(store);
     }
 }

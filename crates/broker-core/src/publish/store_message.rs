@@ -8,14 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Message, Output, StoredExtras, Timestamp,
+    Message, Output, QueueId, StoredExtras, Timestamp,
     call::Cx,
     record::{DURABLE, MessageIndex, OWN_TTL},
     store::{
         Role, Store,
+        append_message::append_message,
         partition::PartitionId,
         sessions::{SessionNumber, Sessions},
-        slot::{Slot, State},
+        slot::State,
     },
 };
 
@@ -44,6 +45,27 @@ impl MessageAttributes {
             properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
             extras,
             partition: None,
+        }
+    }
+
+    /// The index of the message's record in a store.
+    #[inline]
+    pub(crate) fn index(
+        self,
+        queue: QueueId,
+        sequence: u64,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> MessageIndex {
+        let own = if self.time_to_live.is_some() { OWN_TTL } else { 0 };
+        MessageIndex {
+            state: if self.due.is_some() { State::Scheduled } else { State::Active },
+            flags: self.flags | own,
+            properties_length: self.properties_length,
+            due: self.due,
+            own_ttl: self.due.and(self.time_to_live).map(millis),
+            extras: self.extras,
+            ..MessageIndex::new(queue, sequence, now, expires_at)
         }
     }
 }
@@ -85,22 +107,10 @@ pub(crate) fn store_message(
     let ttl = shorter(attributes.time_to_live, definition.settings.default_time_to_live);
     // A scheduled message begins to age when it is due (EXP-5, EXP-6).
     let expires_at = if attributes.due.is_some() { None } else { ttl.map(|ttl| cx.now.after(ttl)) };
-    let own = if attributes.time_to_live.is_some() { OWN_TTL } else { 0 };
     let session = store.sessions.as_mut().map(|sessions| session_of(sessions, attributes.extras.as_deref()));
     let expires_at = expires_at.unwrap_or(Timestamp::MAX);
-    let index = MessageIndex {
-        state: if attributes.due.is_some() { State::Scheduled } else { State::Active },
-        flags: attributes.flags | own,
-        properties_length: attributes.properties_length,
-        due: attributes.due,
-        own_ttl: attributes.due.and(attributes.time_to_live).map(millis),
-        extras: attributes.extras,
-        ..MessageIndex::new(store.id, sequence, cx.now, expires_at)
-    };
-    let (position, length) = cx.out.record(index.encode().as_slice(), &[rest]);
-    let mut slot = Slot::new(position, length, cx.now, index.expires_at);
-    slot.state = index.state;
-    slot.set_due(attributes.due);
+    let index = attributes.index(store.id, sequence, cx.now, expires_at);
+    let mut slot = append_message(&index, &[rest], cx.out);
     if let Some(session) = session {
         slot.set_session(session);
     }

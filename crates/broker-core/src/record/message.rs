@@ -7,7 +7,10 @@ use bytes::{Buf as _, Bytes};
 use super::{
     SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put, reader::Reader,
 };
-use crate::{Properties, QueueId, RecordError, StoredExtras, Timestamp, store::slot::State};
+use crate::{
+    Properties, QueueId, RecordError, StoredExtras, Timestamp,
+    store::slot::{Slot, State},
+};
 
 /// The sender asked for durability (`header.durable`).
 pub(crate) const DURABLE: u8 = 1;
@@ -107,6 +110,23 @@ impl MessageIndex {
             body: None,
             extras: None,
         }
+    }
+
+    /// The index of the same message as its slot is now.
+    pub(crate) fn updated(&self, slot: &Slot) -> Self {
+        Self { delivery_count: slot.delivery_count, state: slot.state, ..self.clone() }
+    }
+
+    /// The index of the same message in a dead-letter store, where nothing is due and no session exists: there a message
+    /// only keeps the id that its sender gave it.
+    pub(crate) fn dead_letter(&self, queue: QueueId, delivery_count: u32) -> Self {
+        let mut extras = self.extras.clone();
+        if let Some(extras) = &mut extras {
+            extras.session = None;
+        }
+        let extras = extras.filter(|extras| **extras != StoredExtras::default());
+        let state = State::Active;
+        Self { queue, delivery_count, state, due: None, own_ttl: None, extras, ..self.clone() }
     }
 
     pub(crate) fn encode(&self) -> IndexBytes {

@@ -5,11 +5,11 @@
 
 use super::property_patch::PropertyPatch;
 use crate::{
-    Output, Properties, PropertyValue, QueueId, StoredExtras,
+    Output, Properties, PropertyValue, QueueId,
     call::Cx,
     messages::Messages,
     record::{MessageIndex, OpenRecord, encode_properties},
-    store::slot::{Slot, State},
+    store::{append_message::append_message, slot::Slot},
 };
 
 pub(crate) const REASON: &str = "DeadLetterReason";
@@ -110,21 +110,10 @@ impl DeadLetters<'_> {
             self.messages.entities.add_reference(body);
         }
         self.messages.entities.discard(cx, queue, sequence);
-        let index = MessageIndex {
-            queue: target,
-            delivery_count: slot.delivery_count,
-            state: State::Active,
-            due: None,
-            own_ttl: None,
-            extras: without_session(record.index.extras.clone()),
-            ..record.index.clone()
-        };
-        let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
-        let (position, length) = append(index, &merged, &record, cx.out);
+        let index = record.index.dead_letter(target, slot.delivery_count);
+        let moved = append(index, &merged, &record, cx.out);
         let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
         store.traffic.incoming += 1;
-        let mut moved = Slot::new(position, length, enqueued_at, expires_at);
-        moved.delivery_count = slot.delivery_count;
         match body {
             Some(body) => store.insert_copy(sequence, moved, body),
             None => store.insert(sequence, moved),
@@ -154,11 +143,9 @@ impl DeadLetters<'_> {
         }
         let Some(store) = self.messages.store_mut(queue) else { return };
         let Some(slot) = store.slots.get(sequence).copied() else { return };
-        let index =
-            MessageIndex { delivery_count: slot.delivery_count, state: slot.state, ..record.index.clone() };
-        let (position, length) = append(index, &merged, record, cx.out);
+        let written = append(record.index.updated(&slot), &merged, record, cx.out);
         cx.out.release(slot.position, slot.length);
-        store.set_position(sequence, position, length);
+        store.set_position(sequence, written.position, written.length);
     }
 
     /// Properties of a dead letter. Where all of them are too large, only the reason is kept, if that is not too large
@@ -188,23 +175,16 @@ impl DeadLetters<'_> {
 pub(crate) const HEADER_SIZE: &str = "HeaderSizeExceeded";
 pub(crate) const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
 
-/// A dead-letter store has no sessions: there a message only keeps the id that its sender gave it.
-fn without_session(extras: Option<Box<StoredExtras>>) -> Option<Box<StoredExtras>> {
-    let mut extras = extras?;
-    extras.session = None;
-    (*extras != StoredExtras::default()).then_some(extras)
-}
-
 fn append(
     mut index: MessageIndex,
     properties: &Properties,
     record: &OpenRecord,
     out: &mut impl Output,
-) -> (crate::Position, u32) {
+) -> Slot {
     let properties = encode_properties(properties);
     index.properties_length =
         u32::try_from(properties.len()).expect("properties are limited to far less than 4 GiB");
-    out.record(index.encode().as_slice(), &[&properties, record.own_payload()])
+    append_message(&index, &[&properties, record.own_payload()], out)
 }
 
 pub(crate) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {

@@ -11,9 +11,9 @@ use super::{
     open::{Cost, Key, Settlement, Work},
 };
 use crate::{
-    Effect, EntityError, EntityPath, LockRef, Message, Operation, Outcome, Output, PartitionKeyError,
-    PublishError, PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp,
-    TransactionError, TransactionId, UnsettledPolicy,
+    Command, Effect, EntityError, EntityPath, LockRef, Message, Outcome, Output, PartitionKeyError,
+    PublishError, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp, TransactionError,
+    TransactionId, UnsettledPolicy,
     admin::entities::EntityAdmin,
     call::Cx,
     entity::partition_numbers::SequenceNumbers,
@@ -30,6 +30,13 @@ use crate::{
 
 /// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
 pub(crate) const OPERATION_BYTES: u64 = 256;
+
+/// Target of messages that join a transaction.
+enum SendTarget {
+    Queue(QueueId),
+    Path { path: EntityPath, auto_create: bool },
+    Via { path: EntityPath, via: EntityPath },
+}
 
 /// Reason for which an operation did not join its transaction.
 enum Refused {
@@ -62,17 +69,30 @@ impl TransactionManager<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         transaction: TransactionId,
-        operation: Operation,
+        command: Command,
+        settled: bool,
     ) {
         let client = cx.client;
         let key = (client, transaction);
         LockReleases::of(self.state).time_out_late(cx, key);
-        let (done, answer, ticket) = match operation {
-            Operation::Publish { target, messages, ticket } => {
-                let done = self.enlist_publish(cx, key, target, messages);
+        let (done, answer, ticket) = match command {
+            Command::Publish { queue, message, ticket } => {
+                let done = self.enlist_publish(cx, key, SendTarget::Queue(queue), vec![message]);
                 (done.map_err(Refused::Publish), Answer::Published, ticket)
             }
-            Operation::Settle { queue, sequence, lock, outcome, settled, ticket } => {
+            Command::PublishBatch { queue, messages, ticket } => {
+                let done = self.enlist_publish(cx, key, SendTarget::Queue(queue), messages);
+                (done.map_err(Refused::Publish), Answer::Published, ticket)
+            }
+            Command::PublishTo { path, messages, auto_create, ticket } => {
+                let done = self.enlist_publish(cx, key, SendTarget::Path { path, auto_create }, messages);
+                (done.map_err(Refused::Publish), Answer::Published, ticket)
+            }
+            Command::PublishVia { path, via, messages, ticket } => {
+                let done = self.enlist_publish(cx, key, SendTarget::Via { path, via }, messages);
+                (done.map_err(Refused::Publish), Answer::Published, ticket)
+            }
+            Command::Settle { queue, sequence, lock, outcome, ticket } => {
                 let lock = LockRef { queue, sequence: sequence.0, lock };
                 let done = self.enlist_settlements(cx.now, key, &[lock], &outcome, settled);
                 if done.is_err() && self.on_rollback(lock, settled) == UnsettledPolicy::Fail {
@@ -81,12 +101,12 @@ impl TransactionManager<'_> {
                 }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
-            Operation::SettleByToken { path, session, tokens, outcome, ticket } => {
+            Command::SettleByToken { path, session, tokens, outcome, ticket } => {
                 let which = TokenSet { path: &path, session: session.as_deref(), tokens: &tokens };
                 let done = self.enlist_tokens(cx.now, key, which, &outcome);
                 (done.map_err(Refused::Settle), Answer::Settled, Some(ticket))
             }
-            Operation::Schedule { path, messages, ticket } => {
+            Command::Schedule { path, messages, ticket } => {
                 match self.enlist_schedule(cx, key, &path, messages) {
                     Ok(sequences) => {
                         return cx.reply(Effect::Scheduled { ticket, sequences });
@@ -94,17 +114,18 @@ impl TransactionManager<'_> {
                     Err(error) => (Err(Refused::Publish(error)), Answer::Published, Some(ticket)),
                 }
             }
-            Operation::CancelScheduled { path, sequences, ticket } => {
+            Command::CancelScheduled { path, sequences, ticket } => {
                 let done = self.enlist_cancellation(cx.now, key, &path, sequences);
                 (done, Answer::Settled, Some(ticket))
             }
-            Operation::SetSessionState { path, session, state, ticket } => {
+            Command::SetSessionState { path, session, state, ticket } => {
                 let done = self.enlist_state(cx, key, path, session, state);
                 (done, Answer::Settled, Some(ticket))
             }
-            Operation::Refused => {
-                let error = SettleError::Transaction(TransactionError::Failed);
-                (Err(Refused::Settle(error)), Answer::Settled, None)
+            // Nothing else can be undone, and the gateway enlists nothing else.
+            _ => {
+                debug_assert!(false, "the gateway enlists what can be rolled back");
+                (Err(TransactionError::Failed.into()), Answer::Settled, None)
             }
         };
         if done.is_err() {
@@ -118,23 +139,31 @@ impl TransactionManager<'_> {
         }
     }
 
+    /// The gateway has refused a part of a transaction, so nothing of it may be done.
+    pub(crate) fn fail(&mut self, cx: &mut Cx<'_, impl Output>, transaction: TransactionId) {
+        let key = (cx.client, transaction);
+        LockReleases::of(self.state).time_out_late(cx, key);
+        let work = self.state.transactions.fail(key);
+        LockReleases::of(self.state).undo(cx, work);
+    }
+
     fn enlist_publish(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         key: Key,
-        target: PublishTarget,
+        target: SendTarget,
         mut messages: Vec<Message>,
     ) -> Result<(), PublishError> {
         let cost = cost_of(&messages);
         self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let (queue, via) = match target {
-            PublishTarget::Queue(queue) => (queue, None),
-            PublishTarget::Path { path, auto_create } => {
+            SendTarget::Queue(queue) => (queue, None),
+            SendTarget::Path { path, auto_create } => {
                 let found =
                     EntityAdmin::of(&mut self.state.messages).resolve_or_create(cx, &path, auto_create);
                 (found.map_err(|_| PublishError::NotFound(path.entity.clone()))?, None)
             }
-            PublishTarget::Via { path, via } => {
+            SendTarget::Via { path, via } => {
                 let (queue, via) = PublishChecks::of(&self.state.messages).resolve_via(&path, &via)?;
                 (queue, Some(via))
             }

@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message, Operation,
-    PublishTarget, QueueId, ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
+    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message, QueueId,
+    ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -326,16 +326,13 @@ fn forty_and_a_settlement(queue: QueueId, sequence: SequenceNumber, lock: LockId
         let name = if place % 2 == 0 { "orders" } else { "other" };
         let path = EntityPath { entity: name.into(), sub_queue: SubQueue::Main };
         let payload = Bytes::from(vec![place; 3_000]);
-        let operation = Operation::Publish {
-            target: PublishTarget::Path { path, auto_create: false },
-            messages: vec![Message { payload, ..Message::default() }],
-            ticket: None,
-        };
-        commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+        let messages = vec![Message { payload, ..Message::default() }];
+        let command = Command::PublishTo { path, messages, auto_create: false, ticket: None };
+        commands.push(command.within(transaction));
     }
     let outcome = Outcome::Complete;
-    let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket: None };
-    commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    let command = Box::new(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+    commands.push(Command::Enlist { transaction, command, settled: true });
     commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(3)) });
     commands
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the model knows every message, and the entities that it must reach, before it is sent.
 
-use broker_core::{Command, Message, Operation, Outcome, PublishTarget, Ticket, Timestamp, TransactionId};
+use broker_core::{Command, Message, Outcome, Ticket, Timestamp, TransactionId};
 use bytes::Bytes;
 use testkit::{application_properties, data, message, properties};
 
@@ -162,8 +162,8 @@ impl CoreWorld<'_> {
         }
         self.commands.push(Command::Declare { transaction, ticket: Ticket(0) });
         for _ in 0..=self.rng.below(3) {
-            let operation = Box::new(self.operation(group, commits));
-            self.commands.push(Command::Enlist { transaction, operation });
+            let command = self.operation(group, commits);
+            self.commands.push(command.within(transaction));
         }
         if commits {
             self.complete_within(transaction, group);
@@ -179,14 +179,13 @@ impl CoreWorld<'_> {
     }
 
     /// Something that is sent in a transaction.
-    fn operation(&mut self, group: u64, commits: bool) -> Operation {
+    fn operation(&mut self, group: u64, commits: bool) -> Command {
         let ticket = None;
         match self.rng.below(4) {
             0 => {
                 let (name, fixed) = self.one_of(&VIA);
                 let messages = self.new_messages(group, fixed, 1, None, None);
-                let target = PublishTarget::Via { path: path(name), via: path("plain") };
-                Operation::Publish { target, messages, ticket }
+                Command::PublishVia { path: path(name), via: path("plain"), messages, ticket }
             }
             1 => {
                 let due = Some(self.now + 1 + self.rng.below(4_000));
@@ -194,13 +193,12 @@ impl CoreWorld<'_> {
                 let messages = self.new_messages(group, fixed, 1, due, None);
                 let is_void = !commits && fixed == [PLAIN];
                 let ticket = if is_void { self.ticket(PendingRequest::Void) } else { Ticket(0) };
-                Operation::Schedule { path: path(name), messages, ticket }
+                Command::Schedule { path: path(name), messages, ticket }
             }
             _ => {
                 let (name, fixed) = self.one_of(&SCHEDULES);
                 let messages = self.new_messages(group, fixed, 1, None, None);
-                let target = PublishTarget::Path { path: path(name), auto_create: false };
-                Operation::Publish { target, messages, ticket }
+                Command::PublishTo { path: path(name), messages, auto_create: false, ticket }
             }
         }
     }
@@ -210,10 +208,8 @@ impl CoreWorld<'_> {
         let Some(held) = completes.then(|| self.pick_held()).flatten() else { return };
         let HeldMessage { id, entity, queue, sequence, lock, .. } = held;
         let outcome = Outcome::Complete;
-        let settled = true;
-        let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket: None };
-        let operation = Box::new(operation);
-        self.commands.push(Command::Enlist { transaction, operation });
+        let command = Box::new(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+        self.commands.push(Command::Enlist { transaction, command, settled: true });
         self.model.completes(group, id, entity);
     }
 }

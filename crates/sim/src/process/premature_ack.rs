@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use broker_core::{
-    Batch, ClientId, Command, Effect, LinkId, Operation, Outcome, ReceiveMode, SettleError, Ticket, Timestamp,
+    Batch, ClientId, Command, Effect, LinkId, Outcome, ReceiveMode, SettleError, Ticket, Timestamp,
 };
 use broker_node::{Node, Released};
 
@@ -123,9 +123,7 @@ fn answer(ticket: Ticket, done: bool) -> Effect {
 
 /// A receiver that has not settled in a transaction is taken for one that has: a rollback gives its message back.
 fn mark_settled(command: &mut Command) {
-    if let Command::Enlist { operation, .. } = command
-        && let Operation::Settle { settled, .. } = &mut **operation
-    {
+    if let Command::Enlist { settled, .. } = command {
         *settled = true;
     }
 }

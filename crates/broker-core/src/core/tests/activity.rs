@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Activity, Command, Delivery, Effect, EntityQuery, EntityReport, EntitySettings, Message, Operation,
-    Outcome, Properties, ReceiveMode, SequenceNumber, SettleError, TransactionId,
+    Activity, Command, Delivery, Effect, EntityQuery, EntityReport, EntitySettings, Message, Outcome,
+    Properties, ReceiveMode, SequenceNumber, SettleError, TransactionId,
 };
 
 fn described(broker: &mut Broker, query: EntityQuery) -> Vec<EntityReport> {
@@ -87,8 +87,8 @@ fn all_that_arrives_is_counted_once_with_partitions_and_in_transactions_too() {
         let due = Some(broker.now.after(Duration::from_secs(1)));
         let messages = vec![Message { scheduled_enqueue_time: due, ..keyed("d") }];
         let (path, ticket) = (main_path("q"), broker.ticket());
-        let operation = Box::new(Operation::Schedule { path, messages, ticket });
-        broker.tell(ME, Command::Enlist { transaction, operation });
+        let command = Command::Schedule { path, messages, ticket };
+        broker.tell(ME, command.within(transaction));
         assert_eq!(activity(&mut broker, "q").incoming, 3, "not before the commit");
         assert_eq!(broker.commit(transaction), Answered::Done);
         broker.wait(1_000);

@@ -2,8 +2,8 @@
 
 use super::harness::*;
 use crate::{
-    Command, Delivery, EntitySettings, LinkId, LockId, Operation, Outcome, ReceiveMode, SequenceNumber,
-    Ticket, TransactionId, record::REMOVED_RUNS_MAX,
+    Command, Delivery, EntitySettings, LinkId, LockId, Outcome, ReceiveMode, SequenceNumber, Ticket,
+    TransactionId, record::REMOVED_RUNS_MAX,
 };
 
 type Case = (&'static str, fn(&Delivery, &Delivery) -> Vec<Command>, &'static [bool]);
@@ -121,16 +121,15 @@ fn a_completion_in_a_transaction_is_awaited_though_nobody_asks_for_an_answer() {
     let (mut broker, got) = with_two_locked();
     let transaction = TransactionId(1);
     broker.tell(ME, Command::Declare { transaction, ticket: Ticket(1) });
-    let operation = Operation::Settle {
+    let command = Command::Settle {
         queue: got[0].queue,
         sequence: got[0].sequence,
         lock: got[0].lock.unwrap().id,
         outcome: Outcome::Complete,
-        settled: true,
         ticket: None,
     };
     let commands = vec![
-        Command::Enlist { transaction, operation: Box::new(operation) },
+        Command::Enlist { transaction, command: Box::new(command), settled: true },
         complete(&got[1], None),
         Command::Discharge { transaction, fail: false, ticket: None },
     ];

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::{harness::*, recovery::clean, transacting::Answered};
 use crate::{
     ClientId, Command, CoreConfig, Delivery, Effect, EntityKind, EntityPath, EntitySettings, EntityStatus,
-    LinkId, Message, Operation, Outcome, PublishTarget, QueueId, ReceiveMode, SequenceNumber, SessionWanted,
-    SubQueue, Timestamp, TransactionId, UnsettledPolicy,
+    LinkId, Message, Outcome, QueueId, ReceiveMode, SequenceNumber, SessionWanted, SubQueue, Ticket,
+    Timestamp, TransactionId, UnsettledPolicy,
 };
 
 const LOCK: u64 = 100;
@@ -99,6 +99,15 @@ fn describe(_now: Timestamp, payload: &Bytes) -> Message {
         time_to_live: ttl.map(Duration::from_millis),
         scheduled_enqueue_time: due.map(Timestamp::from_millis),
         ..Message::default()
+    }
+}
+
+/// A send to `path`, through `via` if that is given.
+fn send(path: EntityPath, via: Option<EntityPath>, messages: Vec<Message>, ticket: Ticket) -> Command {
+    let ticket = Some(ticket);
+    match via {
+        Some(via) => Command::PublishVia { path, via, messages, ticket },
+        None => Command::PublishTo { path, messages, auto_create: false, ticket },
     }
 }
 
@@ -385,28 +394,16 @@ impl Test {
         match tx {
             _ if delay.is_some() => self.schedule(to, messages, &texts, tx),
             Some(tx) => {
-                let target = match via {
-                    Some(via) => PublishTarget::Via { path, via },
-                    None => PublishTarget::Path { path, auto_create: false },
-                };
                 let ticket = self.broker.ticket();
-                let operation = Operation::Publish { target, messages, ticket: Some(ticket) };
-                let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
+                let command = send(path, via, messages, ticket);
+                let answered = self.broker.enlist(TransactionId(tx), command, ticket);
                 if let (Some(open), Answered::Done) = (self.open.get_mut(&tx), answered) {
                     open.sent.extend(texts);
                 }
             }
             None => {
                 let ticket = self.broker.ticket();
-                let told = self.broker.tell(
-                    ME,
-                    match via {
-                        Some(via) => Command::PublishVia { path, via, messages, ticket: Some(ticket) },
-                        None => {
-                            Command::PublishTo { path, messages, auto_create: false, ticket: Some(ticket) }
-                        }
-                    },
-                );
+                let told = self.broker.tell(ME, send(path, via, messages, ticket));
                 if self.broker.answer(ME, ticket, told) == Some(Answered::Done) {
                     self.there.extend(texts);
                 }
@@ -419,8 +416,8 @@ impl Test {
         let command = match tx {
             None => Command::Schedule { path, messages, ticket },
             Some(tx) => {
-                let operation = Box::new(Operation::Schedule { path, messages, ticket });
-                Command::Enlist { transaction: TransactionId(tx), operation }
+                let command = Command::Schedule { path, messages, ticket };
+                command.within(TransactionId(tx))
             }
         };
         let place = self.names().iter().position(|name| *name == to).unwrap();
@@ -467,14 +464,14 @@ impl Test {
             .map(|entity| entity.definition.name.clone());
         let path = main.map(|name| main_path(&name)).filter(|_| by_token);
         if let Some(tx) = tx {
-            let operation = if let Some(path) = path {
+            let command = if let Some(path) = path {
                 let tokens = vec![lock.token];
-                Operation::SettleByToken { path, session: None, tokens, outcome, ticket }
+                Command::SettleByToken { path, session: None, tokens, outcome, ticket }
             } else {
                 let (lock, ticket) = (lock.id, Some(ticket));
-                Operation::Settle { queue, sequence, lock, outcome, settled, ticket }
+                Command::Settle { queue, sequence, lock, outcome, ticket }
             };
-            let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
+            let answered = self.broker.enlist_as(TransactionId(tx), command, settled, ticket);
             if let (Some(open), Answered::Done, true) = (self.open.get_mut(&tx), answered, ends) {
                 open.ended.push(text(&delivery));
             }

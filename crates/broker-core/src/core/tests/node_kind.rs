@@ -7,8 +7,7 @@ use broker_filter::Filter;
 use super::harness::*;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
-    NodeKind, Operation, Profile, PublishError, PublishTarget, ReceiveMode, SubQueue, Subscriber,
-    TransactionId, UnsettledPolicy,
+    NodeKind, Profile, PublishError, ReceiveMode, SubQueue, Subscriber, TransactionId, UnsettledPolicy,
 };
 
 const KINDS: [NodeKind; 4] =
@@ -213,9 +212,9 @@ fn a_message_for_another_kind_of_node_ends_its_transaction() {
     broker.tell(ME, Command::Declare { transaction, ticket });
     let enlist = |broker: &mut Broker, kind: NodeKind| {
         let ticket = Some(broker.ticket());
-        let target = PublishTarget::Path { path: main_path("q"), auto_create: true };
-        let operation = Operation::Publish { target, messages: vec![message("m")], ticket };
-        let enlist = Command::Enlist { transaction, operation: Box::new(operation) };
+        let path = main_path("q");
+        let command = Command::PublishTo { path, messages: vec![message("m")], auto_create: true, ticket };
+        let enlist = command.within(transaction);
         broker.tell(ME, Command::OfKind(kind, Box::new(enlist)))
     };
     let told = enlist(&mut broker, NodeKind::Queue);

@@ -670,21 +670,20 @@ fn browsing_sees_all_sessions_and_touches_none() {
 
 #[test]
 fn a_session_that_is_lost_fails_the_commit_and_comes_back_whole() {
-    use crate::{Operation, TransactionId};
+    use crate::TransactionId;
     for (expires, count) in [(true, 1), (false, 0)] {
         let mut broker = with(&["a1", "a2"]);
         let got = take(&mut broker, 1, "a");
         let (transaction, ticket) = (TransactionId(1), broker.ticket());
         broker.tell(ME, Command::Declare { transaction, ticket });
-        let operation = Box::new(Operation::Settle {
+        let command = Command::Settle {
             queue: got[0].queue,
             sequence: got[0].sequence,
             lock: got[0].lock.unwrap().id,
             outcome: Outcome::Complete,
-            settled: false,
             ticket: None,
-        });
-        broker.tell(ME, Command::Enlist { transaction, operation });
+        };
+        broker.tell(ME, command.within(transaction));
         if expires {
             broker.wait(LOCK);
         } else {

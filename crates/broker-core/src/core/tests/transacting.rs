@@ -3,8 +3,7 @@
 use super::harness::*;
 use crate::{
     ClientId, Command, CommitError, CoreConfig, Delivery, Effect, EntityError, EntitySettings, Lock, Message,
-    Operation, Outcome, PublishError, PublishTarget, SessionError, SettleError, Ticket, TransactionError,
-    TransactionId,
+    Outcome, PublishError, SessionError, SettleError, Ticket, TransactionError, TransactionId,
 };
 
 /// The transaction of most tests.
@@ -81,10 +80,21 @@ impl Broker {
     pub(super) fn enlist(
         &mut self,
         transaction: TransactionId,
-        operation: Operation,
+        command: Command,
         ticket: Ticket,
     ) -> Answered {
-        let told = self.tell(ME, Command::Enlist { transaction, operation: Box::new(operation) });
+        self.enlist_as(transaction, command, false, ticket)
+    }
+
+    /// The same; of a settlement by a receiver that has settled, or has not.
+    pub(super) fn enlist_as(
+        &mut self,
+        transaction: TransactionId,
+        command: Command,
+        settled: bool,
+        ticket: Ticket,
+    ) -> Answered {
+        let told = self.tell(ME, Command::Enlist { transaction, command: Box::new(command), settled });
         self.answer(ME, ticket, told).unwrap()
     }
 
@@ -100,8 +110,8 @@ impl Broker {
         messages: Vec<Message>,
     ) -> Answered {
         let ticket = self.ticket();
-        let target = PublishTarget::Queue(self.queue(queue));
-        self.enlist(transaction, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+        let queue = self.queue(queue);
+        self.enlist(transaction, Command::PublishBatch { queue, messages, ticket: Some(ticket) }, ticket)
     }
 
     pub(super) fn settle_in(
@@ -122,15 +132,14 @@ impl Broker {
         settled: bool,
     ) -> Answered {
         let ticket = self.ticket();
-        let operation = Operation::Settle {
+        let command = Command::Settle {
             queue: delivery.queue,
             sequence: delivery.sequence,
             lock: delivery.lock.unwrap().id,
             outcome,
-            settled,
             ticket: Some(ticket),
         };
-        self.enlist(transaction, operation, ticket)
+        self.enlist_as(transaction, command, settled, ticket)
     }
 
     pub(super) fn settle_tokens_in(
@@ -144,7 +153,7 @@ impl Broker {
         let path = main_path("q");
         self.enlist(
             transaction,
-            Operation::SettleByToken { path, session: None, tokens, outcome, ticket },
+            Command::SettleByToken { path, session: None, tokens, outcome, ticket },
             ticket,
         )
     }

@@ -16,9 +16,8 @@ use super::{
     transacting::*,
 };
 use crate::{
-    Command, Delivery, Effect, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation,
-    Outcome, PublishTarget, QueueId, ReceiveMode, SequenceNumber, SessionWanted, Timestamp, TransactionId,
-    UnsettledPolicy,
+    Command, Delivery, Effect, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Outcome,
+    QueueId, ReceiveMode, SequenceNumber, SessionWanted, Timestamp, TransactionId, UnsettledPolicy,
 };
 
 const LOCK: u64 = 300;
@@ -331,14 +330,14 @@ impl Test {
         };
         let (messages, ticket) = (sent.iter().map(message).collect(), self.broker.ticket());
         let schedules = asked && due.is_some();
-        let operation = if schedules {
-            Operation::Schedule { path: main_path(PLACES[target]), messages, ticket }
+        let command = if schedules {
+            Command::Schedule { path: main_path(PLACES[target]), messages, ticket }
         } else {
-            let target = PublishTarget::Queue(self.broker.queue(PLACES[target]));
-            Operation::Publish { target, messages, ticket: Some(ticket) }
+            let queue = self.broker.queue(PLACES[target]);
+            Command::PublishBatch { queue, messages, ticket: Some(ticket) }
         };
         let transaction = TransactionId(name);
-        let told = self.broker.tell(ME, Command::Enlist { transaction, operation: Box::new(operation) });
+        let told = self.broker.tell(ME, command.within(transaction));
         let taken = told.iter().any(|effect| match effect {
             Effect::Scheduled { ticket: done, sequences } => *done == ticket && sequences.len() == sent.len(),
             Effect::Published { first, last } => (*first, *last) == (ticket, ticket),
@@ -372,16 +371,13 @@ impl Test {
                 Command::Settle { queue, sequence, lock, outcome, ticket: Some(ticket) }
             }
             (Some(transaction), None) => {
-                let operation =
-                    Box::new(Operation::SettleByToken { path, session: None, tokens, outcome, ticket });
-                Command::Enlist { transaction, operation }
+                Command::SettleByToken { path, session: None, tokens, outcome, ticket }.within(transaction)
             }
             (Some(transaction), Some((queue, sequence, lock))) => {
                 let ticket = Some(ticket);
                 let settled = pick % 2 == 1;
-                let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket };
-                let operation = Box::new(operation);
-                Command::Enlist { transaction, operation }
+                let command = Box::new(Command::Settle { queue, sequence, lock, outcome, ticket });
+                Command::Enlist { transaction, command, settled }
             }
         };
         let told = self.broker.tell(ME, command);

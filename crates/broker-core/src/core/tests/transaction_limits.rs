@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, EntitySettings, LockId, Operation, Outcome, PublishError, PublishTarget,
-    QuotaError, SettleError, TransactionError, TransactionId,
+    Command, CommitError, Delivery, EntitySettings, LockId, Outcome, PublishError, QuotaError, SettleError,
+    TransactionError, TransactionId,
 };
 
 const TWO_MINUTES: u64 = 120_000;
@@ -167,16 +167,20 @@ fn an_operation_refused_alone_is_refused_in_a_transaction_and_fails_it() {
         ("too large", |broker, _| broker.send_in(TX, "small", &["12345"])),
         ("full", |broker, _| broker.send_in(TX, "full", &["x".repeat(300).as_str()])),
         ("dead-letter store", |broker, _| {
-            let target = PublishTarget::Queue(broker.core.entity("q").unwrap().dead_letter_queue);
+            let queue = broker.core.entity("q").unwrap().dead_letter_queue;
             let ticket = broker.ticket();
             let messages = vec![message("m")];
-            broker.enlist(TX, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+            broker.enlist(TX, Command::PublishBatch { queue, messages, ticket: Some(ticket) }, ticket)
         }),
         ("missing", |broker, _| {
-            let target = PublishTarget::Path { path: main_path("missing"), auto_create: false };
+            let path = main_path("missing");
             let ticket = broker.ticket();
             let messages = vec![message("m")];
-            broker.enlist(TX, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+            broker.enlist(
+                TX,
+                Command::PublishTo { path, messages, auto_create: false, ticket: Some(ticket) },
+                ticket,
+            )
         }),
         ("wrong lock", |broker, delivery| {
             let mut forged = delivery.clone();
@@ -212,9 +216,9 @@ fn an_operation_refused_alone_is_refused_in_a_transaction_and_fails_it() {
 fn an_operation_nobody_waits_for_fails_its_transaction_all_the_same() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.declare(TX);
-    let target = PublishTarget::Path { path: main_path("missing"), auto_create: false };
-    let operation = Operation::Publish { target, messages: vec![message("m")], ticket: None };
-    let told = broker.tell(ME, Command::Enlist { transaction: TX, operation: Box::new(operation) });
+    let (path, messages) = (main_path("missing"), vec![message("m")]);
+    let command = Command::PublishTo { path, messages, auto_create: false, ticket: None };
+    let told = broker.tell(ME, command.within(TX));
     assert!(told.is_empty(), "{told:?}");
     assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
 }

@@ -13,8 +13,8 @@ use super::{
     transacting::*,
 };
 use crate::{
-    Command, Core, CoreConfig, Delivery, EntitySettings, LinkId, LockToken, Operation, Outcome, Position,
-    PublishTarget, ReceiveMode, TransactionId, UnsettledPolicy,
+    Command, Core, CoreConfig, Delivery, EntitySettings, LinkId, LockToken, Outcome, Position, ReceiveMode,
+    TransactionId, UnsettledPolicy,
 };
 
 const LOCK: u64 = 300;
@@ -137,8 +137,7 @@ impl Test {
             Step::Send { name, queue, count, waited_for } => self.send(name, queue, count, waited_for),
             Step::Settle { name, pick, outcome, settled } => self.settle(name, pick, outcome, settled),
             Step::Spoil { name } => {
-                let operation = Box::new(Operation::Refused);
-                self.broker.tell(ME, Command::Enlist { transaction: TransactionId(name), operation });
+                self.broker.tell(ME, Command::FailTransaction { transaction: TransactionId(name) });
                 self.spoil(name);
             }
             Step::Discharge { name, fail } => self.discharge(name, fail),
@@ -199,13 +198,13 @@ impl Test {
 
     fn send(&mut self, name: u64, queue: usize, count: u8, waited_for: bool) {
         let sent: Vec<String> = (0..count).map(|_| self.text()).collect();
-        let target = PublishTarget::Queue(self.broker.queue(QUEUES[queue]));
+        let id = self.broker.queue(QUEUES[queue]);
         let messages = sent.iter().map(|text| message(text)).collect();
         let asked = self.broker.ticket();
         let ticket = waited_for.then_some(asked);
-        let operation = Operation::Publish { target, messages, ticket };
+        let command = Command::PublishBatch { queue: id, messages, ticket };
         let transaction = TransactionId(name);
-        let told = self.broker.tell(ME, Command::Enlist { transaction, operation: Box::new(operation) });
+        let told = self.broker.tell(ME, command.within(transaction));
         let answer = self.broker.answer(ME, asked, told);
         assert_eq!(answer.is_some(), waited_for);
         let now = self.now();

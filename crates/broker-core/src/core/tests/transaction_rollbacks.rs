@@ -2,7 +2,7 @@
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, Effect, EntityError, EntitySettings, LinkId, Message, Operation, Outcome,
+    Command, CommitError, Delivery, Effect, EntityError, EntitySettings, LinkId, Message, Outcome,
     ReceiveMode, SequenceNumber, SessionError, SessionWanted, SettleError, Timestamp, TransactionError,
     TransactionId, UnsettledPolicy,
 };
@@ -125,7 +125,7 @@ fn a_message_settled_in_a_failed_transaction_returns() {
     for (policy, held) in [(UnsettledPolicy::KeepLocks, true), (UnsettledPolicy::Release, false)] {
         let (mut broker, delivery) = holding(policy, EntitySettings::default());
         broker.declare(TX);
-        broker.tell(ME, Command::Enlist { transaction: TX, operation: Box::new(Operation::Refused) });
+        broker.tell(ME, Command::FailTransaction { transaction: TX });
         let refused = broker.settle_in_as(TX, &delivery, Outcome::Complete, true);
         let failed = SettleError::Transaction(TransactionError::Failed);
         assert_eq!(refused, Answered::Settle(failed));
@@ -157,7 +157,7 @@ fn at(millis: u64, text: &str) -> Message {
 fn cancel_in(broker: &mut Broker, transaction: TransactionId, numbers: &[u64]) -> Answered {
     let sequences = numbers.iter().copied().map(SequenceNumber).collect();
     let (path, ticket) = (main_path("q"), broker.ticket());
-    broker.enlist(transaction, Operation::CancelScheduled { path, sequences, ticket }, ticket)
+    broker.enlist(transaction, Command::CancelScheduled { path, sequences, ticket }, ticket)
 }
 
 fn not_scheduled(sequence: u64) -> EntityError {
@@ -214,8 +214,8 @@ fn a_transaction_may_cancel_messages_that_it_schedules_itself() {
     broker.declare(TX);
     let (path, ticket) = (main_path("q"), broker.ticket());
     let messages = vec![at(LATER, "a"), at(LATER, "b"), at(LATER, "c")];
-    let operation = Box::new(Operation::Schedule { path, messages, ticket });
-    let told = broker.tell(ME, Command::Enlist { transaction: TX, operation });
+    let command = Command::Schedule { path, messages, ticket };
+    let told = broker.tell(ME, command.within(TX));
     let numbers = told.into_iter().find_map(|effect| match effect {
         Effect::Scheduled { sequences, .. } => Some(sequences),
         _ => None,
@@ -261,8 +261,8 @@ fn accept(broker: &mut Broker, link: u32) {
 fn set_in(broker: &mut Broker, transaction: TransactionId, state: Option<&str>) -> Answered {
     let (path, ticket) = (main_path("q"), broker.ticket());
     let state = state.map(|state| Bytes::copy_from_slice(state.as_bytes()));
-    let operation = Operation::SetSessionState { path, session: "s".into(), state, ticket };
-    broker.enlist(transaction, operation, ticket)
+    let command = Command::SetSessionState { path, session: "s".into(), state, ticket };
+    broker.enlist(transaction, command, ticket)
 }
 
 fn state(broker: &mut Broker) -> Option<Vec<u8>> {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Operation,
-    PartitionKeyError, PublishError, PublishTarget, SubQueue, Timestamp, TransactionError, TransactionId,
+    Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, PartitionKeyError,
+    PublishError, SubQueue, Timestamp, TransactionError, TransactionId,
 };
 
 fn schedule_in(
@@ -18,8 +18,8 @@ fn schedule_in(
     messages: Vec<Message>,
 ) -> Result<Vec<u64>, PublishError> {
     let ticket = broker.ticket();
-    let operation = Box::new(Operation::Schedule { path: main_path("q"), messages, ticket });
-    match broker.tell(ME, Command::Enlist { transaction, operation }).pop() {
+    let command = Command::Schedule { path: main_path("q"), messages, ticket };
+    match broker.tell(ME, command.within(transaction)).pop() {
         Some(Effect::Scheduled { ticket: answered, sequences }) if answered == ticket => {
             Ok(sequences.into_iter().map(|sequence| sequence.0).collect())
         }
@@ -93,8 +93,7 @@ fn send_through(broker: &mut Broker, transaction: Option<TransactionId>, message
         let told = broker.tell(ME, Command::PublishVia { path, via, messages, ticket: Some(ticket) });
         return broker.answer(ME, ticket, told).unwrap();
     };
-    let target = PublishTarget::Via { path, via };
-    broker.enlist(transaction, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+    broker.enlist(transaction, Command::PublishVia { path, via, messages, ticket: Some(ticket) }, ticket)
 }
 
 #[test]

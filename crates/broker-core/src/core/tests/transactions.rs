@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Effect, EntitySettings, Message, Operation, Outcome, PublishTarget, ReceiveMode,
-    Rule, SettleError, TransactionError, TransactionId, UnsettledPolicy,
+    Command, CommitError, Effect, EntitySettings, Message, Outcome, ReceiveMode, Rule, SettleError,
+    TransactionError, TransactionId, UnsettledPolicy,
 };
 
 #[test]
@@ -255,10 +255,14 @@ fn a_transaction_belongs_to_the_client_that_declared_it() {
 fn a_missing_queue_may_be_made_for_a_message_in_a_transaction() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.declare(TX);
-    let target = PublishTarget::Path { path: main_path("new"), auto_create: true };
+    let path = main_path("new");
     let ticket = broker.ticket();
     let messages = vec![message("m")];
-    let done = broker.enlist(TX, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket);
+    let done = broker.enlist(
+        TX,
+        Command::PublishTo { path, messages, auto_create: true, ticket: Some(ticket) },
+        ticket,
+    );
     assert_eq!(done, Answered::Done);
     assert_eq!(broker.commit(TX), Answered::Done);
     assert_eq!(broker.shown("new"), ["m"]);
