@@ -63,6 +63,7 @@ impl Appender {
     }
 
     /// Appends a record of `length` bytes, `index` and `rest`; gives its position.
+    #[inline]
     pub(crate) fn append(
         &mut self,
         context: &mut AppendContext<'_>,

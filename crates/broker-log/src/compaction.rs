@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::{
     Disk, JournalConfig, Position, ReadError,
+    disk_space::DiskSpace,
     format::{BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, SegmentHeader},
     scan::{Records, ScanEnd, Scanner},
     segments::{FIRST_RECORD, Segment, Segments},
@@ -96,13 +97,13 @@ pub(crate) struct CompactionContext<'a> {
     pub end: u64,
     /// Everything before it is durable.
     pub durable: u64,
-    /// The disk's reserve is in use.
-    pub is_full: bool,
+    pub space: &'a DiskSpace,
 }
 
 impl Compactor {
     /// The next step, if the journal is larger than it should be: at most about `max_bytes` of the oldest segment's
     /// records.
+    #[inline]
     pub(crate) fn poll(
         &mut self,
         context: CompactionContext<'_>,
@@ -181,13 +182,14 @@ impl Compactor {
     }
 
     fn is_wanted(&self, context: CompactionContext<'_>) -> bool {
+        // First, for a caller asks after every batch, and most often there is no full segment.
+        let Some(oldest) = context.segments.oldest_full() else { return false };
         let (used, live) = (context.segments.used(), context.segments.live());
-        let allowed = if context.is_full {
+        let allowed = if context.space.is_full(used) {
             live + live / 8
         } else {
             live.saturating_mul(u64::from(context.config.space_factor))
         };
-        let Some(oldest) = context.segments.oldest_full() else { return false };
         // Its end may not be written yet; what has left memory by then could not be read.
         if context.disk.is_some() && oldest.end > context.durable {
             return false;

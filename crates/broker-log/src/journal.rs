@@ -214,7 +214,7 @@ impl Journal {
             write_cache: &self.write_cache,
             end: self.appender.end(),
             durable: self.progress.durable(),
-            is_full: self.space.is_full(self.segments.used()),
+            space: &self.space,
         };
         self.compactor.poll(context, max_bytes)
     }

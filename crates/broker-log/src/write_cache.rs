@@ -105,6 +105,7 @@ impl WriteCache {
     }
 
     /// Adds a record. There is room: see [`WriteCache::continues`].
+    #[inline]
     pub(crate) fn push(&mut self, header: [u8; RECORD_HEADER_LEN], index: &[u8], rest: &[&[u8]]) {
         let before = self.open.len();
         self.open.extend_from_slice(&header);
