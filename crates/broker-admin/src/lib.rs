@@ -12,6 +12,7 @@ pub mod client;
 mod condition;
 mod description;
 mod duration;
+mod entries;
 mod namespace;
 mod operation;
 mod paging;

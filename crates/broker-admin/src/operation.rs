@@ -13,19 +13,16 @@ use roxmltree::Node;
 use crate::{
     Answer, Host, Match, Namespace, Query, Route, condition,
     description::{self, Description},
+    entries::{Context, described_rule},
     paging::{Collection, PageBuilder, PageProgress},
     rule, xml,
 };
 
 mod change;
 mod delete;
-mod entries;
 
 use change::Change;
 use delete::PendingDelete;
-use entries::described_rule;
-
-pub(crate) use entries::entry_of;
 
 /// The verbs of the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,13 +65,6 @@ pub enum Step {
 pub struct Pending {
     context: Context,
     awaiting: Awaiting,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Context {
-    pub(crate) host: Host,
-    pub(crate) query: Query,
-    pub(crate) now: Timestamp,
 }
 
 /// Meaning of the effect that the operation awaits.

@@ -8,7 +8,7 @@ use broker_core::{EntityKind, EntityQuery, EntityReport, PageStart};
 use crate::{
     Answer, Query, atom_feed,
     description::{self, Shown},
-    operation::{Context, entry_of},
+    entries::{Context, entry_of},
 };
 
 /// Entities of one question to the core.

@@ -8,7 +8,8 @@ use broker_log::Durability;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    settings::{Anonymous, LogFormat, OnDifference},
+    log_settings::LogFormat,
+    settings::{Anonymous, OnDifference},
     size_and_duration::{Bytes, Span},
     words,
 };

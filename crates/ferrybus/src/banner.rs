@@ -9,11 +9,7 @@ use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, NamedKey};
 use broker_server::Server;
 use serde_json::json;
 
-use crate::{
-    failure::Failure,
-    logging, output,
-    settings::{Limits, LogFormat},
-};
+use crate::{failure::Failure, log_settings::LogFormat, logging, output, settings::Limits};
 
 /// The text that is printed once the broker listens.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
 use crate::{
-    failure::Failure,
-    settings::{check_name, unreadable},
+    entity_name::check_name,
+    failure::{Failure, unreadable},
     size_and_duration::Span,
     suggest::suggest,
 };

@@ -3,11 +3,11 @@
 //! Invariant: exit code 0 means done, 1 refused or failed, 2 misuse (arguments or configuration), or that a dry run found
 //! differences. The sentence goes down to the first cause and says nothing twice.
 
-use std::{fmt, process::ExitCode};
+use std::{fmt, io, path::Path, process::ExitCode};
 
 use anyhow::Error;
 
-use crate::{logging, settings::LogFormat};
+use crate::{log_settings::LogFormat, logging};
 
 /// Message and exit code of a failed command.
 #[derive(Debug)]
@@ -110,6 +110,11 @@ impl fmt::Display for Failure {
             None => Ok(()),
         }
     }
+}
+
+/// A file that cannot be read.
+pub(crate) fn unreadable(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::misuse(format_args!("cannot read {what} `{}`: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use tracing_subscriber::{EnvFilter, reload};
 
 use crate::{
     failure::Failure,
+    log_settings::{LogFormat, LogSettings},
     output,
-    settings::{LogFormat, LogSettings},
 };
 
 /// Says from now on what is logged.

@@ -9,12 +9,8 @@ use broker_server::{Outcome, Server, Signals, StartError};
 use tracing::{info, warn};
 
 use crate::{
-    arguments::ServeArguments,
-    banner::Banner,
-    failure::Failure,
-    journal, logging,
-    provision::Provision,
-    settings::{Limits, LogFormat},
+    arguments::ServeArguments, banner::Banner, failure::Failure, journal, log_settings::LogFormat, logging,
+    provision::Provision, settings::Limits,
 };
 
 /// Serves until a signal or a failure.

@@ -4,7 +4,7 @@
 //! key that is not listed here is refused, so a slip of the fingers never means "default".
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,14 @@ use broker_log::Durability;
 use broker_server::MissingRight;
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{emulator::Variables, failure::Failure, size_and_duration::Span, suggest::suggest, words};
+use crate::{
+    emulator::Variables,
+    failure::{Failure, unreadable},
+    log_settings::LogSettings,
+    size_and_duration::Span,
+    suggest::suggest,
+    words,
+};
 
 mod bounds;
 mod check;
@@ -29,7 +36,6 @@ mod probe;
 mod reloadable;
 mod topics;
 
-pub(crate) use bounds::check_name;
 pub(crate) use check::{Entities, Limits};
 pub(crate) use config_file::ConfigFile;
 pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
@@ -125,29 +131,6 @@ pub(crate) struct Tls {
     pub(crate) key: Option<PathBuf>,
     pub(crate) client_ca: Option<PathBuf>,
     pub(crate) check_interval: Option<Span>,
-}
-
-/// `[log]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct LogSettings {
-    pub(crate) level: Option<String>,
-    pub(crate) format: Option<LogFormat>,
-    pub(crate) slow_operation: Option<Span>,
-    pub(crate) refused_attempts_per_minute: Option<u64>,
-    pub(crate) refusals_per_minute: Option<u64>,
-    pub(crate) connections: Option<bool>,
-}
-
-/// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One object a line, for machines.
-    Json,
 }
 
 /// `[[key]]`
@@ -250,11 +233,6 @@ impl Settings {
             *path = folder.join(&*path);
         }
     }
-}
-
-/// A file that cannot be read.
-pub(crate) fn unreadable(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::misuse(format_args!("cannot read {what} `{}`: {error}", path.display()))
 }
 
 /// Names the file, the line, and the key that was probably meant.

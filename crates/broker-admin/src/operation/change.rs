@@ -4,8 +4,8 @@
 
 use broker_core::{Command, EntityReport};
 
-use super::{Awaiting, Context, Step, TICKET, describe};
-use crate::{Answer, Match, condition, description::Description};
+use super::{Awaiting, Step, TICKET, describe};
+use crate::{Answer, Match, condition, description::Description, entries::Context};
 
 /// Attempts of an update when others change the entity at the same time.
 pub(super) const ATTEMPTS_MAX: u8 = 8;

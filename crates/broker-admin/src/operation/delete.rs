@@ -4,8 +4,11 @@
 
 use broker_core::{Command, EntityPath, EntityReport, StoredRule};
 
-use super::{Awaiting, Context, Step, TICKET, describe, described_rule, main_path, show_rule};
-use crate::{Answer, Match, condition};
+use super::{Awaiting, Step, TICKET, describe, main_path, show_rule};
+use crate::{
+    Answer, Match, condition,
+    entries::{Context, described_rule},
+};
 
 /// Pending delete of an entity or rule, on condition of its state.
 #[derive(Debug)]

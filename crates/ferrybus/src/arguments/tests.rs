@@ -95,11 +95,11 @@ fn each_slip_is_told_with_the_nearest_right_word() {
     for (words, command) in &found {
         for argument in command.get_arguments().filter_map(clap::Arg::get_long).filter(|long| long.len() > 3)
         {
-            // The last two letters in the wrong order; the same words would be no slip.
-            let mut letters: Vec<char> = argument.chars().collect();
-            let last = letters.len() - 1;
-            letters.swap(last - 1, last);
-            let slip: String = letters.into_iter().collect();
+            // The last two characters in the wrong order; the same words would be no slip.
+            let mut characters: Vec<char> = argument.chars().collect();
+            let last = characters.len() - 1;
+            characters.swap(last - 1, last);
+            let slip: String = characters.into_iter().collect();
             if slip == argument {
                 continue;
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use broker_core::{EntityKind, EntitySettings, EntityStatus, PropertyRow, PropertyType, SettingValue};
 
 use super::entries::{EntityTable, Entry, QueueEntry};
-use crate::{failure::Failure, size_and_duration::Span, words};
+use crate::{entity_name::check_name, failure::Failure, size_and_duration::Span, words};
 
 /// One `[[queue]]`.
 pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
@@ -64,22 +64,6 @@ fn check_status(key: &str, kind: EntityKind, status: EntityStatus) -> Result<(),
     )))
 }
 
-/// Names as the broker allows them, those of the emulator's schema among them: letters, digits, `.`, `-`, `_`, `~`, and
-/// `/` between; at most 260 bytes.
-pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
-    let good = name.len() <= NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
-        && !name.ends_with(['.', '/'])
-        && name.bytes().all(inside);
-    if good {
-        return Ok(());
-    }
-    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic")).hint(format_args!(
-        "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_`, `~` or `/`, with a letter or digit in front and no `.` or `/` behind"
-    )))
-}
-
 fn within(key: &str, value: u64, least: u64, most: u64, unit: &str) -> Result<(), Failure> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -102,5 +86,3 @@ pub(super) fn within_times(
         }
     }
 }
-
-const NAME_BYTES_MAX: usize = 260;

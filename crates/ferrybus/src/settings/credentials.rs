@@ -6,8 +6,11 @@ use std::{fs, path::Path};
 
 use broker_auth::{Access, ClientCertificate, Credentials, NamedKey, Right, Rights, Scope, Secret, User};
 
-use super::{Anonymous, CertificateEntry, KeyEntry, Settings, UserEntry, unreadable};
-use crate::{failure::Failure, suggest::suggest};
+use super::{Anonymous, CertificateEntry, KeyEntry, Settings, UserEntry};
+use crate::{
+    failure::{Failure, unreadable},
+    suggest::suggest,
+};
 
 /// The configured credentials; the built-in development key when there are none and `loopback` says that nobody
 /// else can reach the broker.

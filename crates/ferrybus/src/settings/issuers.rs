@@ -8,8 +8,12 @@ use std::{fs, path::PathBuf, time::Duration};
 use broker_auth::{ClaimGrant, Issuer, IssuerConfig, KeySet};
 use broker_server::KeySource;
 
-use super::{GrantEntry, IssuerEntry, bounds::within_times, credentials::access, unreadable};
-use crate::{ca_bundle, failure::Failure, size_and_duration::Span};
+use super::{GrantEntry, IssuerEntry, bounds::within_times, credentials::access};
+use crate::{
+    ca_bundle,
+    failure::{Failure, unreadable},
+    size_and_duration::Span,
+};
 
 /// The identity providers, and where the keys of some are fetched from.
 pub(super) fn issuers(entries: &[IssuerEntry]) -> Result<(Vec<Issuer>, Vec<KeySource>), Failure> {

@@ -6,11 +6,8 @@ use broker_core::{EntityKind, Rule};
 use broker_filter::Value;
 use broker_server::EntityPlan;
 
-use super::{
-    RuleEntry, SubscriptionEntry, TopicEntry,
-    bounds::{check_name, settings},
-};
-use crate::{failure::Failure, rules};
+use super::{RuleEntry, SubscriptionEntry, TopicEntry, bounds::settings};
+use crate::{entity_name::check_name, failure::Failure, rules};
 
 /// All that is to be created.
 pub(super) fn plans(topics: &[TopicEntry]) -> Result<Vec<EntityPlan>, Failure> {

@@ -126,11 +126,11 @@ fn read_labels<'t>(mut rest: &'t str, labels: &mut Vec<(&'t str, String)>) -> Op
         }
         let (name, quoted) = rest.split_once('=')?;
         let mut value = String::new();
-        let mut letters = quoted.trim_start().strip_prefix('"')?.chars();
+        let mut characters = quoted.trim_start().strip_prefix('"')?.chars();
         loop {
-            match letters.next()? {
+            match characters.next()? {
                 '"' => break,
-                '\\' => value.push(match letters.next()? {
+                '\\' => value.push(match characters.next()? {
                     'n' => '\n',
                     other => other,
                 }),
@@ -138,7 +138,7 @@ fn read_labels<'t>(mut rest: &'t str, labels: &mut Vec<(&'t str, String)>) -> Op
             }
         }
         labels.push((name.trim(), value));
-        rest = letters.as_str();
+        rest = characters.as_str();
     }
 }
 

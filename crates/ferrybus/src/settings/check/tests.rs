@@ -6,7 +6,7 @@ use broker_log::Durability;
 use broker_server::MissingRight;
 
 use super::*;
-use crate::{emulator::Variables, settings::check_name};
+use crate::{emulator::Variables, entity_name::check_name};
 
 fn check(text: &str) -> Result<Limits, String> {
     Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())

@@ -2,20 +2,27 @@
 //!
 //! Invariant: each function writes what the core reported and decides nothing.
 
-use broker_core::{EntityKind, EntityReport, StoredRule};
+use broker_core::{EntityKind, EntityReport, StoredRule, Timestamp};
 
-use super::Context;
 use crate::{
-    Answer, Namespace,
+    Answer, Host, Namespace, Query,
     atom_feed::{self, Entry},
     condition,
     description::{self, Shown},
     rule, time,
 };
 
+/// Context of a request, on which its answer depends besides the content: host, parameters and time.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) host: Host,
+    pub(crate) query: Query,
+    pub(crate) now: Timestamp,
+}
+
 impl Context {
     /// The namespace as the answer.
-    pub(super) fn namespace(&self, namespace: Namespace) -> Answer {
+    pub(crate) fn namespace(&self, namespace: Namespace) -> Answer {
         let (name, updated) = (self.host.namespace(), namespace.created_at);
         let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
         let body = atom_feed::single_entry(&self.host, &self.query, entry, |out| namespace.put(out, name));
@@ -23,7 +30,7 @@ impl Context {
     }
 
     /// One entity as the answer.
-    pub(super) fn entity(&self, status: u16, report: &EntityReport, with_counts: bool) -> Answer {
+    pub(crate) fn entity(&self, status: u16, report: &EntityReport, with_counts: bool) -> Answer {
         let body = atom_feed::single_entry(&self.host, &self.query, entry_of(report), |out| {
             description::write(out, Shown { report, query: &self.query, with_counts });
         });
@@ -31,7 +38,7 @@ impl Context {
     }
 
     /// One rule as the answer.
-    pub(super) fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
+    pub(crate) fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
         let (path, description) = (rule_path(subscription, stored), described_rule(stored));
         let entry = rule_entry(&path, stored);
         let body = atom_feed::single_entry(&self.host, &self.query, entry, |out| out.push_str(&description));
@@ -39,7 +46,7 @@ impl Context {
     }
 
     /// Rules as the answer, one of which may only show that there are more than were asked for.
-    pub(super) fn rules(&self, path: &str, rules: &[StoredRule]) -> Answer {
+    pub(crate) fn rules(&self, path: &str, rules: &[StoredRule]) -> Answer {
         let subscription = path.rsplit_once('/').map_or("", |(subscription, _)| subscription);
         let top = usize::try_from(self.query.top).unwrap_or(usize::MAX);
         let shown = rules.get(..top).unwrap_or(rules);
@@ -56,7 +63,7 @@ impl Context {
         Answer::feed(vec![out])
     }
 
-    pub(super) fn empty_feed(&self) -> Answer {
+    pub(crate) fn empty_feed(&self) -> Answer {
         Answer::feed(vec![atom_feed::empty_feed(self.now, self.now.as_millis())])
     }
 }
@@ -85,7 +92,7 @@ fn rule_entry<'a>(path: &'a str, stored: &'a StoredRule) -> Entry<'a> {
     Entry { path, title, published: Some(stored.created_at), updated: stored.created_at, has_author: false }
 }
 
-pub(super) fn described_rule(stored: &StoredRule) -> String {
+pub(crate) fn described_rule(stored: &StoredRule) -> String {
     let mut description = String::with_capacity(1_024);
     rule::write(&mut description, stored);
     description
