@@ -34,7 +34,7 @@ fn misuse_exits_with_2_and_names_the_expected_arguments() {
         ),
         (
             &["--emulator-config", "bad.json"],
-            "error: bad emulator configuration in `bad.json`: expected value at line 2",
+            "error: bad emulator configuration in `bad.json`: Unexpected word on line 2",
         ),
         (
             &["--listen", "0.0.0.0:5672"],
