@@ -32,25 +32,23 @@ pub(crate) fn probe_address(named: Option<&Path>) -> Result<Option<ProbeAddress>
     let Some(path) = configuration_file(named) else { return Ok(None) };
     let mut settings = Settings::load(&path)?;
     settings.variables = Variables::read(|name| std::env::var(name).ok())?;
-    settings.probe_address().map(Some)
+    address_of(&settings).map(Some)
 }
 
-impl Settings {
-    /// The first address for HTTP, else for AMQP, which speaks HTTP too, else with TLS only. A port that the system is to
-    /// choose cannot be known.
-    fn probe_address(&self) -> Result<ProbeAddress, Failure> {
-        let (listen, listen_tls) = self.addresses(self.tls.is_some())?;
-        let http = self.http_addresses(&listen)?;
-        let known = |addresses: Vec<SocketAddr>, tls: bool| {
-            addresses.into_iter().find(|address| address.port() != 0).map(|address| (address, tls))
-        };
-        let found = known(http, false).or_else(|| known(listen, false)).or_else(|| known(listen_tls, true));
-        let (address, tls) = found.ok_or_else(|| {
-            Failure::misuse("the configuration has no port that can be asked")
-                .hint("`--server HOST:PORT` names one")
-        })?;
-        Ok(ProbeAddress { host: local_host(address.ip()), port: address.port(), tls })
-    }
+/// The first address for HTTP, else for AMQP, which speaks HTTP too, else with TLS only. A port that the system is to
+/// choose cannot be known.
+fn address_of(settings: &Settings) -> Result<ProbeAddress, Failure> {
+    let (listen, listen_tls) = settings.addresses(settings.tls.is_some())?;
+    let http = settings.http_addresses(&listen)?;
+    let known = |addresses: Vec<SocketAddr>, tls: bool| {
+        addresses.into_iter().find(|address| address.port() != 0).map(|address| (address, tls))
+    };
+    let found = known(http, false).or_else(|| known(listen, false)).or_else(|| known(listen_tls, true));
+    let (address, tls) = found.ok_or_else(|| {
+        Failure::misuse("the configuration has no port that can be asked")
+            .hint("`--server HOST:PORT` names one")
+    })?;
+    Ok(ProbeAddress { host: local_host(address.ip()), port: address.port(), tls })
 }
 
 /// Address for connecting to a listener at this address.

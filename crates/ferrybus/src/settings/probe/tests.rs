@@ -19,12 +19,12 @@ fn a_probe_asks_where_the_broker_listens() {
         ("listen = [\":5672\"]\n[tls]\ncertificate = \"c\"\nkey = \"k\"", "localhost", 5300, false),
     ];
     for (text, host, port, tls) in cases {
-        let found = Settings::parse(text, "f").unwrap().probe_address().unwrap();
+        let found = address_of(&Settings::parse(text, "f").unwrap()).unwrap();
         assert_eq!(found, ProbeAddress { host: host.into(), port, tls }, "{text}");
     }
-    let unknown = Settings::parse("listen = [\"127.0.0.1:0\"]", "f").unwrap().probe_address().unwrap_err();
+    let unknown = address_of(&Settings::parse("listen = [\"127.0.0.1:0\"]", "f").unwrap()).unwrap_err();
     assert!(unknown.to_string().contains("no port that can be asked"), "{unknown}");
     let mut moved = Settings::parse("listen = [\":5672\"]", "f").unwrap();
     moved.variables.http_port = Some(5301);
-    assert_eq!(moved.probe_address().unwrap().port, 5301);
+    assert_eq!(address_of(&moved).unwrap().port, 5301);
 }
