@@ -4,19 +4,19 @@
 //! One [`Gateway`] per connection. It owns the connection's AMQP engine and speaks with the node in commands and
 //! effects; the shell carries both, and bytes, and the time.
 //!
-//! | question | module |
+//! | concern | module |
 //! |---|---|
-//! | Where does each event and effect go? | `gateway` |
-//! | What may each handler use, and what state do links share? | `cx`, `endpoints`, `session`, `pending` |
-//! | Who is the client, and how did its connection begin and end? | `connection` |
-//! | How is a link opened, what credit has it, how does it end? | `link` |
-//! | How does a message come in, how does it go out? | `transfer` |
-//! | What does a settlement do to a message? | `disposition` |
-//! | What does a transaction need? | `transaction` |
-//! | How are the nodes asked, and how do they answer? | `request` |
-//! | What does an address name, and which dialect is spoken? | `address`, `dialect` |
-//! | What is a refusal called, and what does the log say of it? | `condition`, `tracking`; `refusal_log`, `rate_limit` |
-//! | What goes wrong because a test ordered it? | `fault_injection` |
+//! | dispatch of events and effects | `gateway` |
+//! | context of a handler, state that links share | `cx`, `endpoints`, `session`, `pending` |
+//! | client, begin and end of its connection | `connection` |
+//! | attach, credit and detach of links | `link` |
+//! | incoming and outgoing messages | `transfer` |
+//! | settlement | `disposition` |
+//! | transactions | `transaction` |
+//! | requests to `$cbs` and `$management`, and their replies | `request` |
+//! | addresses and dialects | `address`, `dialect` |
+//! | error conditions, and the log of refusals | `condition`, `tracking`; `refusal_log`, `rate_limit` |
+//! | faults that a test has ordered | `fault_injection` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
 //! no file, and never decides durability: what it tells a client, the core has told it.

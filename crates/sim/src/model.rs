@@ -87,9 +87,9 @@ impl Model {
         self.next_id += 1;
         for (entity, session, lifetime) in entities {
             let target = self.dead_letter_targets.of(*entity);
-            let onward = target.map(|target| self.lifetimes.state(target)).unwrap_or_default();
+            let target_state = target.map(|target| self.lifetimes.state(target)).unwrap_or_default();
             let message = Message::new(group, *session, *lifetime);
-            let message = message.sent_on(send_path, self.lifetimes.state(*entity), onward);
+            let message = message.with_send_path(send_path, self.lifetimes.state(*entity), target_state);
             self.messages.insert((self.next_id, *entity), message);
             self.send_groups.add_message(group, (self.next_id, *entity));
         }

@@ -192,9 +192,9 @@ fn draw_topology(rng: &mut Rng) -> Topology {
     let mut topology = Topology { entities, forwarders: Vec::new(), partitioned_topic: false, fault: None };
     if rng.chance(30) {
         for _ in 0..=rng.below(2) {
-            let onward = topology.targets();
-            let onward = onward.get(usize::try_from(rng.below(onward.len() as u64)).unwrap_or(0)).copied();
-            topology.forwarders.extend(onward);
+            let targets = topology.targets();
+            let target = targets.get(usize::try_from(rng.below(targets.len() as u64)).unwrap_or(0)).copied();
+            topology.forwarders.extend(target);
         }
     }
     topology

@@ -216,9 +216,8 @@ impl Receiver {
         cx.engine.drained(key, limit);
     }
 
-    /// Raises the core's limit when it is below what the peer wants and enough has been settled to make it worth
-    /// telling. What the peer drains goes on draining, to the new limit: an answer to the old one that is on its way is
-    /// none.
+    /// Raises the core's credit limit when the peer has granted more and a quarter of the window, or all that was missing, is
+    /// settled. An open drain continues up to the new limit; the core's answer for the old limit no longer ends it.
     pub(crate) fn raise(&mut self, id: LinkId, cx: &mut Cx) {
         let wanted = self.wanted();
         if self.announced >= wanted {

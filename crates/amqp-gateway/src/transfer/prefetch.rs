@@ -1,7 +1,7 @@
 //! Prefetch of the links that the next deliveries go to, where there are many.
 //!
-//! Each delivery of its own waits for memory three or four times, one after the other. Several looked at together wait
-//! side by side, hardly longer than one.
+//! A delivery that is handled alone waits for memory three or four times, one after the other. Loads for several deliveries
+//! overlap, and take hardly longer than those for one.
 //!
 //! Invariant: changes nothing, and no output depends on it.
 
@@ -22,11 +22,11 @@ pub(crate) fn links(next: &[Effect], links: &LinkTable, engine: &Connection) {
     if links.len() < FAR_LINKS || next.len() < 2 {
         return;
     }
-    let glances = next.iter().filter_map(|effect| {
+    let loads = next.iter().filter_map(|effect| {
         let Effect::Delivery(delivery) = effect else { return None };
         let link = links.get(delivery.consumer)?;
         let LinkKind::Receiver(receiver) = &link.kind else { return None };
         Some(receiver.prefetch() ^ engine.handed_over(link.key))
     });
-    black_box(glances.fold(0, |sum, glance| sum ^ glance));
+    black_box(loads.fold(0, |sum, load| sum ^ load));
 }

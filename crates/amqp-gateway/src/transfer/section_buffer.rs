@@ -40,7 +40,7 @@ impl SectionBuffer {
         (self.buffer.split().freeze(), result)
     }
 
-    /// No delivery comes for now.
+    /// Frees the memory of the buffer: no delivery waits to be written.
     pub(crate) fn release(&mut self) {
         self.buffer = BytesMut::new();
     }

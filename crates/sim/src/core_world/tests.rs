@@ -41,7 +41,7 @@ fn a_broker_without_durability_is_caught() {
 }
 
 #[test]
-fn a_broker_that_loses_the_remains_of_a_failed_start_is_caught() {
+fn a_broker_that_loses_the_journal_of_a_failed_start_is_caught() {
     assert!(
         is_caught(PlantedFault::FailedStartsForget, "what was accepted arrives"),
         "starts began anew, and no oracle noticed"

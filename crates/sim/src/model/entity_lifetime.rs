@@ -83,18 +83,19 @@ impl EntityLifetimes {
         message: &Message,
         target: Option<EntityIndex>,
     ) -> bool {
-        let goes = |entity, incarnations: Incarnations| {
+        let may_be_deleted = |entity, incarnations: Incarnations| {
             let requested = self.state(entity).requested;
             incarnations.first < requested
                 || incarnations.intersection(Incarnations { first: requested, last: None }).is_none()
         };
         match message.location {
             Location::Home => {
-                let unseen = target.is_some_and(|target| goes(target, message.onward));
-                unseen || !message.sure || goes(entity, message.incarnations)
+                let target_may_be_deleted =
+                    target.is_some_and(|target| may_be_deleted(target, message.target_incarnations));
+                target_may_be_deleted || !message.sure || may_be_deleted(entity, message.incarnations)
             }
-            Location::Transfer => goes(entity, message.incarnations),
-            Location::DeadLetterTarget(target) => goes(target, message.onward),
+            Location::Transfer => may_be_deleted(entity, message.incarnations),
+            Location::DeadLetterTarget(target) => may_be_deleted(target, message.target_incarnations),
             Location::FailedForward(_) => false,
         }
     }

@@ -54,7 +54,7 @@ pub(super) struct Message {
     /// Incarnation of its entity in which it is.
     pub(super) incarnations: Incarnations,
     /// Incarnation of the target of its dead letters in which it is or will be.
-    pub(super) onward: Incarnations,
+    pub(super) target_incarnations: Incarnations,
     /// The first number that it had.
     origin: Option<u64>,
     /// Partition key; the session where there is one.
@@ -82,7 +82,7 @@ impl Message {
             holding: 0,
             location: Location::Home,
             incarnations: Incarnations::default(),
-            onward: Incarnations::default(),
+            target_incarnations: Incarnations::default(),
             origin: None,
             key: None,
             late: false,
@@ -90,16 +90,16 @@ impl Message {
         }
     }
 
-    /// `deletion_state` is that of its entity, `onward` that of the target of its dead letters.
-    pub(super) fn sent_on(
+    /// `deletion_state` is that of its entity, `target_state` that of the target of its dead letters.
+    pub(super) fn with_send_path(
         mut self,
         send_path: SendPath,
         deletion_state: DeletionState,
-        onward: DeletionState,
+        target_state: DeletionState,
     ) -> Self {
         self.incarnations =
             Incarnations { first: deletion_state.done, last: send_path.link.and_then(|link| link.last) };
-        self.onward = Incarnations { first: onward.done, last: None };
+        self.target_incarnations = Incarnations { first: target_state.done, last: None };
         self.late = send_path.late;
         // In a transaction what is sent on a link that was of a deleted entity is overlooked, and the rest may be committed.
         let may_be_late = send_path.link.is_some_and(|link| link.first < deletion_state.done);
@@ -146,7 +146,7 @@ impl Message {
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match self.location {
             Location::Home | Location::Transfer => self.incarnations.single(),
-            Location::DeadLetterTarget(_) => self.onward.single(),
+            Location::DeadLetterTarget(_) => self.target_incarnations.single(),
             Location::FailedForward(_) => Some(0),
         }
     }
@@ -163,7 +163,7 @@ impl Message {
     pub(super) fn check_incarnation(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
         let incarnations = match observed.location {
             Location::Home | Location::Transfer => &mut self.incarnations,
-            Location::DeadLetterTarget(_) => &mut self.onward,
+            Location::DeadLetterTarget(_) => &mut self.target_incarnations,
             Location::FailedForward(_) => return Ok(()),
         };
         let Some(common) = incarnations.intersection(observed.incarnations) else {

@@ -223,7 +223,7 @@ impl Topology {
     pub(crate) fn dead_lettering_forwarders(&self) -> Vec<(usize, EntityIndex)> {
         let forwarders = self.forwarders.iter().enumerate();
         forwarders
-            .filter_map(|(forwarder, onward)| match onward {
+            .filter_map(|(forwarder, target)| match target {
                 SendTarget::Queue(entity) if self.is_recreated(*entity) => Some((forwarder, *entity)),
                 _ => None,
             })
@@ -248,7 +248,7 @@ impl Topology {
             SendTarget::Queue(entity) => self.settings(entity).is_some_and(|it| it.enable_partitioning),
             SendTarget::Topic => self.partitioned_topic,
             SendTarget::Forwarder(forwarder) => {
-                self.forwarders.get(forwarder).is_some_and(|onward| self.is_partitioned(*onward))
+                self.forwarders.get(forwarder).is_some_and(|target| self.is_partitioned(*target))
             }
         }
     }
@@ -259,7 +259,7 @@ impl Topology {
             SendTarget::Queue(_) => false,
             SendTarget::Topic => true,
             SendTarget::Forwarder(forwarder) => {
-                self.forwarders.get(forwarder).is_some_and(|onward| self.reaches_topic(*onward))
+                self.forwarders.get(forwarder).is_some_and(|target| self.reaches_topic(*target))
             }
         }
     }
@@ -297,7 +297,7 @@ impl Topology {
                     .collect()
             }
             SendTarget::Forwarder(forwarder) => {
-                self.forwarders.get(forwarder).map_or_else(Vec::new, |onward| self.of(*onward, number))
+                self.forwarders.get(forwarder).map_or_else(Vec::new, |target| self.of(*target, number))
             }
         }
     }
@@ -349,8 +349,8 @@ impl Topology {
         let others = (0..self.count()).filter(|entity| !dead_letter_targets.contains(entity));
         let entities = dead_letter_targets.iter().copied().chain(others);
         commands.extend(entities.filter_map(|entity| self.create(entity, ticket)));
-        commands.extend((0..).zip(&self.forwarders).map(|(forwarder, onward)| {
-            let forward_to = Some(self.target_address(*onward).into());
+        commands.extend((0..).zip(&self.forwarders).map(|(forwarder, target)| {
+            let forward_to = Some(self.target_address(*target).into());
             let forwards = self.is_free_of(PlantedFault::NoForwarding);
             let status = if forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
             let settings = EntitySettings { forward_to, status, ..EntitySettings::default() };

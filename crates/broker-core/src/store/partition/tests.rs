@@ -93,22 +93,22 @@ proptest! {
         rounds in proptest::collection::vec(proptest::collection::vec((0_u16..17, 0_usize..4), 0..10), 1..6),
     ) {
         let (mut there, mut met, mut next) = (BTreeSet::new(), Vec::new(), [1_u64; 17]);
-        let mut onward = SequenceCursor::default();
+        let mut cursor = SequenceCursor::default();
         for round in rounds {
             for (id, looks) in round {
                 let place = if has_partitions { usize::from(id) } else { 0 };
                 there.insert(((place as u64) << COUNT_BITS) + next[place]);
                 next[place] += 1;
                 for _ in 0..looks {
-                    let found = onward.next(has_partitions, |from, end| there.range(from..end).next().copied());
+                    let found = cursor.next(has_partitions, |from, end| there.range(from..end).next().copied());
                     let Some(number) = found else { break };
-                    onward.pass(has_partitions, number);
+                    cursor.pass(has_partitions, number);
                     met.push(number);
                 }
             }
         }
-        while let Some(number) = onward.next(has_partitions, |from, end| there.range(from..end).next().copied()) {
-            onward.pass(has_partitions, number);
+        while let Some(number) = cursor.next(has_partitions, |from, end| there.range(from..end).next().copied()) {
+            cursor.pass(has_partitions, number);
             met.push(number);
         }
         met.sort_unstable();

@@ -211,7 +211,7 @@ pub(crate) static LIMITS: [Limit; 26] = [
         88..=32_767,
         field!(tcp_max_segment),
         "Largest segment of TCP in bytes, {range}, for all connections (docs/operations.md, \"Small receive buffers\"). Default: \
-         what the network interface allows.",
+         that of the network interface.",
     )
     .like(16_384),
     Limit::new(
