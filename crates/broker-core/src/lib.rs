@@ -57,7 +57,7 @@ pub use profile::Profile;
 pub use publish::error::{PartitionKeyError, PublishError};
 pub use publish::message::{Forwarded, Message, Properties, PropertyValue, SYSTEM, StoredExtras};
 pub use publish::quota_error::QuotaError;
-pub use record::RecordError;
+pub use record::{RecordError, convert_record_of_0_1};
 pub use recovery::ReplayError;
 pub use session::error::SessionError;
 pub use settle::outcome::{Outcome, SettleError};

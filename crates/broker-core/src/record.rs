@@ -3,8 +3,10 @@
 //! Invariant: decoding what was encoded gives the same fact; decoding anything else gives an error, never a panic.
 
 mod definition;
+mod head;
 mod history;
 mod message;
+mod migrate;
 mod properties;
 mod reader;
 mod rule;
@@ -15,15 +17,17 @@ pub(crate) use definition::{Definition, Stores};
 pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
 pub(crate) use message::BodyRef;
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord, Plain};
+pub use migrate::convert_record_of_0_1;
 pub(crate) use properties::{decode_properties, encode_properties};
 pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
 pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
 
 use crate::{QueueId, store::slot::State};
+use head::Head;
 use reader::Reader;
 
 /// Version of the record format, the first byte of every record.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// Numbers begin before this: so many never come to be, and on the wire they are signed.
 pub(crate) const SEQUENCE_END: u64 = 1 << 63;
@@ -37,9 +41,12 @@ pub enum RecordError {
     /// Written by a newer program, or no record.
     #[error("record format {version} is not known, this program reads format {VERSION}")]
     Version { version: u8 },
-    /// Written by a newer program, or no record.
+    /// Written by a newer program, or no record. Kinds up to 31 are the broker's, 32 to 63 those of a cluster's state.
     #[error("record kind {kind} is not known")]
     Kind { kind: u8 },
+    /// The record of a namespace that is not the core's.
+    #[error("the record belongs to namespace {namespace}")]
+    Namespace { namespace: u16 },
     /// A number out of its range.
     #[error("`{field}` is {value}, which has no meaning")]
     Value { field: &'static str, value: u64 },
@@ -88,33 +95,23 @@ impl Fact {
     /// Reads the index of a record. Bytes after it are ignored, so the whole record will do as well.
     pub(crate) fn decode(index: &[u8]) -> Result<Self, RecordError> {
         let mut reader = Reader::new(index);
-        let version = reader.u8("version")?;
-        if version != VERSION {
-            return Err(RecordError::Version { version });
-        }
-        match reader.u8("kind")? {
-            kind::DEFINITION => Ok(Self::Definition(Box::new(Definition::decode(&mut reader)?))),
-            kind::DELETED => {
-                reader.u16("reserved")?;
-                Ok(Self::Deleted(Stores::decode(&mut reader)?))
+        let Head { kind, queue } = Head::decode(&mut reader)?;
+        match kind {
+            kind::DEFINITION => Ok(Self::Definition(Box::new(Definition::decode(queue, &mut reader)?))),
+            kind::DELETED => Ok(Self::Deleted(Stores::decode(queue, &mut reader)?)),
+            kind::MESSAGE | kind::COPY => {
+                Ok(Self::Message(MessageIndex::decode(Head { kind, queue }, &mut reader)?))
             }
-            kind @ (kind::MESSAGE | kind::COPY) => {
-                Ok(Self::Message(MessageIndex::decode(kind, &mut reader)?))
-            }
-            kind::RULE => Ok(Self::Rule(Box::new(RuleRecord::decode(&mut reader)?))),
-            kind::REMOVED => decode_removed(&mut reader),
+            kind::RULE => Ok(Self::Rule(Box::new(RuleRecord::decode(queue, &mut reader)?))),
+            kind::REMOVED => decode_removed(queue, &mut reader),
             kind::CHANGED => {
+                let (sequence, delivery_count) = (reader.u64("sequence")?, reader.u32("delivery_count")?);
                 let state = decode_state(reader.u8("state")?)?;
-                reader.u8("reserved")?;
-                Ok(Self::Changed {
-                    queue: QueueId(reader.u32("queue")?),
-                    sequence: reader.u64("sequence")?,
-                    delivery_count: reader.u32("delivery_count")?,
-                    state,
-                })
+                reader.array::<3>("reserved")?;
+                Ok(Self::Changed { queue, sequence, delivery_count, state })
             }
-            kind::SESSION_STATE => Ok(Self::SessionState(SessionStateIndex::decode(&mut reader)?)),
-            kind::HISTORY => history::decode(&mut reader),
+            kind::SESSION_STATE => Ok(Self::SessionState(SessionStateIndex::decode(queue, &mut reader)?)),
+            kind::HISTORY => history::decode(queue, &mut reader),
             kind => Err(RecordError::Kind { kind }),
         }
     }
@@ -122,18 +119,18 @@ impl Fact {
 
 /// A `Deleted` record.
 pub(crate) fn encode_deleted(stores: Stores) -> Vec<u8> {
-    let mut record = vec![VERSION, kind::DELETED, 0, 0];
-    stores.encode(&mut record);
+    let mut record = Head::encode(kind::DELETED, stores.queue).to_vec();
+    stores.encode_others(&mut record);
     record
 }
 
 /// A `Changed` record.
-pub(crate) fn encode_changed(queue: QueueId, sequence: u64, delivery_count: u32, state: State) -> [u8; 20] {
-    let mut record = [0; 20];
-    put(&mut record, 0, &[VERSION, kind::CHANGED, state as u8]);
-    put(&mut record, 4, &queue.0.to_le_bytes());
+pub(crate) fn encode_changed(queue: QueueId, sequence: u64, delivery_count: u32, state: State) -> [u8; 24] {
+    let mut record = [0; 24];
+    put(&mut record, 0, &Head::encode(kind::CHANGED, queue));
     put(&mut record, 8, &sequence.to_le_bytes());
     put(&mut record, 16, &delivery_count.to_le_bytes());
+    put(&mut record, 20, &[state as u8]);
     record
 }
 
@@ -144,21 +141,21 @@ pub(crate) const REMOVED_RUNS_MAX: usize = 512;
 pub(crate) fn encode_removed(record: &mut Vec<u8>, queue: QueueId, runs: &[(u64, u32)]) {
     record.clear();
     let count = u16::try_from(runs.len()).expect("the caller keeps to REMOVED_RUNS_MAX");
-    record.extend_from_slice(&[VERSION, kind::REMOVED]);
+    record.extend_from_slice(&Head::encode(kind::REMOVED, queue));
     record.extend_from_slice(&count.to_le_bytes());
-    record.extend_from_slice(&queue.0.to_le_bytes());
+    record.extend_from_slice(&[0, 0]);
     for (first, count) in runs {
         record.extend_from_slice(&first.to_le_bytes());
         record.extend_from_slice(&count.to_le_bytes());
     }
 }
 
-fn decode_removed(reader: &mut Reader<'_>) -> Result<Fact, RecordError> {
+fn decode_removed(queue: QueueId, reader: &mut Reader<'_>) -> Result<Fact, RecordError> {
     let count = reader.u16("run count")?;
     if usize::from(count) > REMOVED_RUNS_MAX {
         return Err(RecordError::Value { field: "run count", value: u64::from(count) });
     }
-    let queue = QueueId(reader.u32("queue")?);
+    reader.u16("reserved")?;
     let mut runs = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         runs.push((reader.u64("first")?, reader.u32("count")?));

@@ -9,7 +9,7 @@ use crate::{
     segments::{FIRST_RECORD, Segment, Segments},
     summary::SummaryBuilder,
     write_cache::WriteCache,
-    writer::{Group, Outstanding, Watermarks, Writer},
+    writer::{Group, Outstanding, Watermarks, Writer, WrittenBy},
 };
 
 /// The end of the journal, where records are added.
@@ -20,6 +20,8 @@ pub(crate) struct Appender {
     summary: SummaryBuilder,
     /// Records were appended since the last commit.
     in_unit: bool,
+    /// Now, in milliseconds since 1970, as the caller said last.
+    time: u64,
 }
 
 /// Parts of the journal that an append changes or looks at.
@@ -43,8 +45,13 @@ impl AppendContext<'_> {
 }
 
 impl Appender {
-    pub(crate) fn new(writer: Writer, summary: SummaryBuilder) -> Self {
-        Self { writer, summary, in_unit: false }
+    pub(crate) fn new(writer: Writer, summary: SummaryBuilder, time: u64) -> Self {
+        Self { writer, summary, in_unit: false, time }
+    }
+
+    /// Time that the mark of the next segment states.
+    pub(crate) fn set_time(&mut self, time: u64) {
+        self.time = time;
     }
 
     /// Position behind the last record.
@@ -137,7 +144,10 @@ impl Appender {
         context.segments.push(segment.clone());
         self.summary.reset(base);
         if context.on_disk {
-            self.writer.begin_segment(&segment, context.watermarks(), taken.create.then_some(room));
+            let written_by = WrittenBy::of(context.config, self.time);
+            let create = taken.create.then_some(room);
+            self.writer.begin_segment(&segment, context.watermarks(), create, &written_by);
+            context.segments.grow(self.writer.end, 0);
         } else {
             self.writer.skip_header();
         }
@@ -149,7 +159,7 @@ impl Appender {
         let newest = context.segments.newest();
         let summary = self.summary.finished();
         let at = summary.map_or(0, |summary| self.writer.push_summary(newest, marks, summary));
-        self.writer.push_mark(newest, marks, BatchKind::Seal, at);
+        self.writer.push_empty(newest, marks, BatchKind::Seal, at);
     }
 
     /// Ends the open batch.
@@ -169,9 +179,9 @@ impl Appender {
     }
 
     /// Adds a batch that carries the watermarks only.
-    pub(crate) fn push_mark(&mut self, context: &mut AppendContext<'_>, kind: BatchKind) {
+    pub(crate) fn push_empty(&mut self, context: &mut AppendContext<'_>, kind: BatchKind) {
         let marks = context.watermarks();
-        self.writer.push_mark(context.segments.newest(), marks, kind, 0);
+        self.writer.push_empty(context.segments.newest(), marks, kind, 0);
         context.segments.grow(self.writer.end, 0);
     }
 

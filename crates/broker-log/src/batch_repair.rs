@@ -49,7 +49,7 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<RepairedBatch>
     let end = hole.from.checked_add(u64::from(header.length))?;
     let incarnation = segment.present.header.incarnation;
     let here = header.position == hole.from && header.incarnation == incarnation && aligned(end) == hole.to;
-    if header.kind != BatchKind::Data || !here {
+    if header.kind != BatchKind::Data || header.newer().is_some() || !here {
         return None;
     }
     let records = bytes.get(HEADER_LEN..usize::try_from(header.length).ok()?)?;
@@ -76,6 +76,7 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<RepairedBatch>
     }
     let repaired = BatchHeader {
         kind: BatchKind::Data,
+        flags: 0,
         count,
         previous: hole.before,
         length: u32::try_from(HEADER_LEN + body.len()).ok()?,

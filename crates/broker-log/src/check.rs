@@ -56,6 +56,8 @@ pub struct Loss {
     pub records: Option<u64>,
     /// Number of them that a repair keeps because their own checksums are right.
     pub savable: u64,
+    /// Number of batches in it, if the marks before and behind it say so and nothing else between them is damaged.
+    pub batches: Option<u64>,
 }
 
 /// Reads the whole journal and checks every checksum in it.
@@ -68,15 +70,17 @@ pub(crate) fn report(disk: &dyn Disk, verified: &VerifiedJournal) -> Result<Repo
     let mut losses = Vec::new();
     let mut unfinished = None;
     for hole in missing_segments(verified) {
-        losses.push(loss(disk, None, &hole, verified.claimed)?);
+        let batches = missing_before(verified, hole.to);
+        losses.push(Loss { batches, ..loss(disk, None, &hole, verified.claimed)? });
     }
-    for segment in &verified.segments {
+    for (index, segment) in verified.segments.iter().enumerate() {
         if segment.header_damaged {
             losses.push(header_loss(segment, verified.claimed));
         }
         for hole in &segment.holes {
             if hole.from < verified.claimed {
-                losses.push(loss(disk, Some(segment), hole, verified.claimed)?);
+                let batches = missing_in(verified, index);
+                losses.push(Loss { batches, ..loss(disk, Some(segment), hole, verified.claimed)? });
             } else {
                 unfinished = unfinished.or(Some(Position(hole.from)));
             }
@@ -135,7 +139,7 @@ fn header_loss(segment: &Segment, claimed: u64) -> Loss {
         durable: Position(claimed),
     };
     // The header itself holds no record and can be written anew.
-    Loss { damage, to: Position(base.0 + HEADER), records: Some(0), savable: 0 }
+    Loss { damage, to: Position(base.0 + HEADER), records: Some(0), savable: 0, batches: Some(0) }
 }
 
 fn loss(
@@ -160,7 +164,36 @@ fn loss(
         }
         savable = crate::batch_repair::repair_batch(disk, segment, hole)?.map_or(0, |saved| saved.whole);
     }
-    Ok(Loss { damage, to: Position(hole.to), records, savable })
+    Ok(Loss { damage, to: Position(hole.to), records, savable, batches: None })
+}
+
+/// Number of the first batch of the segment at `index`: from its mark, or counted from the segment before.
+fn first_number(verified: &VerifiedJournal, index: usize) -> Option<u64> {
+    let segment = verified.segments.get(index)?;
+    if let Some(mark) = segment.mark {
+        return Some(mark.number);
+    }
+    let before = verified.segments.get(index.checked_sub(1)?)?;
+    let whole = before.holes.is_empty() && before.end == segment.present.header.base;
+    Some(before.mark.filter(|_| whole)?.number + before.batches)
+}
+
+/// Number of batches that are missing in the segment at `index`, which has the only damage before the next one.
+fn missing_in(verified: &VerifiedJournal, index: usize) -> Option<u64> {
+    let (segment, next) = (verified.segments.get(index)?, verified.segments.get(index + 1)?);
+    let [hole] = &segment.holes[..] else { return None };
+    let reaches = hole.to.max(segment.end) == next.present.header.base;
+    let numbered = next.mark.filter(|_| reaches)?.number.checked_sub(first_number(verified, index)?)?;
+    numbered.checked_sub(segment.batches)
+}
+
+/// Number of batches of the segments that are missing before the one at `position`.
+fn missing_before(verified: &VerifiedJournal, position: u64) -> Option<u64> {
+    let next = verified.segments.iter().position(|segment| segment.present.header.base == position)?;
+    let index = next.checked_sub(1)?;
+    let before = verified.segments.get(index).filter(|before| before.holes.is_empty())?;
+    let mark = verified.segments.get(next)?.mark?;
+    mark.number.checked_sub(first_number(verified, index)?)?.checked_sub(before.batches)
 }
 
 /// Number of records that the segment's summary lists inside the hole.

@@ -11,7 +11,7 @@
 use bytes::Bytes;
 
 use crate::{
-    Disk, JournalConfig, Position, ReadError,
+    Disk, JournalConfig, Position, ReadError, RecoveryError,
     disk_space::DiskSpace,
     format::{BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, SegmentHeader},
     scan::{Records, ScanEnd, Scanner},
@@ -300,7 +300,8 @@ impl Walk {
 fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
     let mut header = [0; HEADER_LEN];
     disk.read_at(segment.file, 0, &mut header)
-        .map_err(|error| stopped(ScanEnd::Io(error), segment, segment.base))?;
+        .map_err(|error| RecoveryError::disk("reading", Some(segment.file), &error))
+        .map_err(|error| stopped(error.into(), segment, segment.base))?;
     let header = SegmentHeader::decode(&header).ok().filter(|header| header.base == segment.base);
     let corrupt = ReadError::Corrupt { at: Position(segment.base), file: segment.file, offset: 0 };
     Ok(Scanner::new(segment.file, &header.ok_or(corrupt)?, segment.end - segment.base))
@@ -309,7 +310,8 @@ fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
 fn stopped(scan_end: ScanEnd, segment: &Segment, position: u64) -> ReadError {
     let (at, file, offset) = (Position(position), segment.file, position - segment.base);
     match scan_end {
-        ScanEnd::Io(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
+        ScanEnd::Failed(RecoveryError::Disk { message, .. }) => ReadError::Disk { at, file, offset, message },
+        ScanEnd::Failed(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
         ScanEnd::Bad(_) => ReadError::Corrupt { at, file, offset },
     }
 }

@@ -36,6 +36,12 @@ pub struct JournalConfig {
     /// Part of the identity of every new segment. The server passes a random number, so that no client can send a
     /// payload that recovery would take for a piece of the journal. Tests pass any number.
     pub salt: u64,
+    /// Number of the shard whose journal this is. The mark at the beginning of each segment names it.
+    pub shard: u32,
+    /// Random id of the node that owns the data folder; 0: none. The marks name it.
+    pub node: u64,
+    /// Time of the opening, in milliseconds since 1970. See [`crate::Journal::set_time`].
+    pub opened_at: u64,
 }
 
 impl Default for JournalConfig {
@@ -50,6 +56,9 @@ impl Default for JournalConfig {
             max_record_bytes: 256 << 20,
             space_factor: 2,
             salt: 0,
+            shard: 0,
+            node: 0,
+            opened_at: 0,
         }
     }
 }
@@ -77,7 +86,7 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// In memory, a segment is only the grain in which dead records are given back.
 const MEMORY_SEGMENT_BYTES: u64 = 4 << 20;
 /// Upper bound of `max_record_bytes`.
-const RECORD_BYTES_MAX: u32 = 1 << 30;
+pub(crate) const RECORD_BYTES_MAX: u32 = 1 << 30;
 /// More would never be used.
 const SPARE_SEGMENTS_MAX: u32 = 64;
 

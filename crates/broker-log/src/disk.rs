@@ -1,6 +1,6 @@
 //! Disk interface of the journal.
 //!
-//! Invariant: nothing else in this crate touches a file.
+//! Invariant: nothing else in this crate touches a file, but the migration of a folder, which moves whole files.
 
 mod direct;
 mod exposure;
@@ -13,6 +13,7 @@ use std::{fmt, io, io::IoSlice, sync::Arc};
 pub use exposure::Exposure;
 pub use faulty::{DiskCall, Faults, FaultyDisk};
 pub use memory::MemDisk;
+pub(crate) use real::{FOLDER_MODE, INSTALLING, LOCK_FILE, MIGRATED, OLD_JOURNAL};
 pub use real::{OpenError, RealDisk};
 
 use crate::FileId;

@@ -66,6 +66,38 @@ pub enum DamageKind {
     NoSegment,
 }
 
+/// A part of a journal that this version of the program gives no meaning, although its checksum is right.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NewerPart {
+    /// The format version in the header of a segment.
+    #[error("format {0}")]
+    Format(u32),
+    /// Flags in the header of a segment.
+    #[error("segment flags {0:#x}")]
+    SegmentFlags(u32),
+    /// Bits beside the chain value in the header of a segment.
+    #[error("segment bits {0:#x}")]
+    SegmentResume(u64),
+    #[error("batch kind {0}")]
+    BatchKind(u16),
+    #[error("batch flags {0:#x}")]
+    BatchFlags(u16),
+    /// Bits of the field whose meaning depends on the kind of a batch.
+    #[error("batch bits {0:#x}")]
+    BatchExtra(u64),
+    /// The version of a mark, the first batch of a segment.
+    #[error("mark version {0}")]
+    MarkVersion(u16),
+    #[error("mark flags {0:#x}")]
+    MarkFlags(u16),
+    /// The number of members of a mark: the journal is replicated.
+    #[error("a replicated journal of {0} members")]
+    Members(u16),
+    /// The term of a mark: the journal is replicated.
+    #[error("a replicated journal, in term {0}")]
+    Term(u64),
+}
+
 /// A place that is damaged although it was once durable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
@@ -105,13 +137,20 @@ pub enum RecoveryError {
     /// `ferrybus journal repair` goes on without it.
     #[error("the journal is damaged: {0}")]
     Damaged(Damage),
-    /// Another version of the program wrote it.
-    #[error("`{file}` has format {found}, this program reads format {known}")]
-    Version {
+    /// Ferrybus 0.1.0 wrote it, whose format has to be migrated first. Nothing was changed.
+    #[error(
+        "`{file}` has the format of ferrybus 0.1.0: `ferrybus journal migrate` rewrites the journal in the present one"
+    )]
+    Older { file: FileId },
+    /// A newer version of the program wrote it. Nothing was changed.
+    #[error(
+        "`{file}` at offset {offset} was written by a newer version of ferrybus: {part} is not known to this one"
+    )]
+    Newer {
         file: FileId,
-        found: u32,
-        /// The format this program reads.
-        known: u32,
+        /// Byte offset in the file.
+        offset: u64,
+        part: NewerPart,
     },
     #[error("{action}{}: {message}", .file.map_or_else(String::new, |file| format!(" `{file}`")))]
     Disk {

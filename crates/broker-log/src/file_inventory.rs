@@ -29,8 +29,17 @@ pub(crate) struct SegmentFile {
     pub header: SegmentHeader,
 }
 
-/// Looks at all files.
+/// Looks at all files. A segment of 0.1.0 is an error.
 pub(crate) fn inventory(disk: &dyn Disk) -> Result<FileInventory, RecoveryError> {
+    let inventory = inventory_of_all_formats(disk)?;
+    match inventory.segments.iter().find(|present| present.header.version != VERSION) {
+        Some(older) => Err(RecoveryError::Older { file: older.file }),
+        None => Ok(inventory),
+    }
+}
+
+/// Looks at all files, those of 0.1.0 among them.
+pub(crate) fn inventory_of_all_formats(disk: &dyn Disk) -> Result<FileInventory, RecoveryError> {
     let mut inventory = FileInventory::default();
     let files = disk.list().map_err(|error| RecoveryError::disk("listing the directory", None, &error))?;
     for (file, length) in files {
@@ -43,9 +52,7 @@ pub(crate) fn inventory(disk: &dyn Disk) -> Result<FileInventory, RecoveryError>
             Err(NotASegment::Spare) => inventory.spares.push((file, length)),
             Err(NotASegment::Unknown) if length <= HEADER_LEN as u64 => inventory.spares.push((file, length)),
             Err(NotASegment::Unknown) => inventory.unknown.push((file, length)),
-            Err(NotASegment::Version(found)) => {
-                return Err(RecoveryError::Version { file, found, known: VERSION });
-            }
+            Err(NotASegment::Newer(part)) => return Err(RecoveryError::Newer { file, offset: 0, part }),
         }
     }
     inventory.segments.sort_by_key(|present| present.header.base);

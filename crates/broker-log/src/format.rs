@@ -7,10 +7,15 @@ use std::iter;
 
 use bytes::{Buf, BufMut};
 
-use crate::crc::{crc32c, crc32c_append, crc32c_of};
+use crate::{
+    NewerPart,
+    crc::{crc32c, crc32c_append, crc32c_of},
+};
 
-/// Version of the format.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the format that is written.
+pub(crate) const VERSION: u32 = 2;
+/// The format of ferrybus 0.1.0: batches are not numbered, and records have another head. [`crate::migrate()`] reads it.
+pub(crate) const VERSION_0_1: u32 = 1;
 /// Bytes of a segment header and of a batch header.
 pub(crate) const HEADER: u64 = 64;
 /// [`HEADER`] for buffers.
@@ -34,6 +39,8 @@ pub(crate) fn aligned(position: u64) -> u64 {
 /// The first bytes of a segment file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SegmentHeader {
+    /// [`VERSION`], or [`VERSION_0_1`] in a journal that is to be migrated.
+    pub version: u32,
     /// Position of the first byte of this header.
     pub base: u64,
     /// Seeds every checksum of this life of the file.
@@ -53,8 +60,8 @@ pub(crate) struct SegmentHeader {
 pub(crate) enum NotASegment {
     /// A spare: written ahead, not in use.
     Spare,
-    /// Another version's.
-    Version(u32),
+    /// The header of a newer version of the program.
+    Newer(NewerPart),
     /// Neither: short, zeros, foreign or damaged.
     Unknown,
 }
@@ -64,7 +71,7 @@ impl SegmentHeader {
         let mut out = [0; HEADER_LEN];
         let mut at = &mut out[..];
         at.put_slice(&SEGMENT_MAGIC);
-        at.put_u32_le(VERSION);
+        at.put_u32_le(self.version);
         at.put_u32_le(0);
         at.put_u64_le(self.base);
         at.put_u64_le(self.incarnation);
@@ -86,18 +93,25 @@ impl SegmentHeader {
         let version = at.get_u32_le();
         match magic {
             SPARE_MAGIC => return Err(NotASegment::Spare),
-            SEGMENT_MAGIC if version == VERSION => {}
-            SEGMENT_MAGIC => return Err(NotASegment::Version(version)),
+            SEGMENT_MAGIC if [VERSION, VERSION_0_1].contains(&version) => {}
+            SEGMENT_MAGIC => return Err(NotASegment::Newer(NewerPart::Format(version))),
             _ => return Err(NotASegment::Unknown),
         }
-        at.advance(4);
+        let flags = at.get_u32_le();
+        if flags != 0 {
+            return Err(NotASegment::Newer(NewerPart::SegmentFlags(flags)));
+        }
         let (base, incarnation, synced, tail) =
             (at.get_u64_le(), at.get_u64_le(), at.get_u64_le(), at.get_u64_le());
-        let resume = decode_resume(at.get_u64_le());
+        let resume = at.get_u64_le();
+        if let Some(unknown) = unknown_resume_bits(resume) {
+            return Err(NotASegment::Newer(NewerPart::SegmentResume(unknown)));
+        }
         if !positions(&[base, tail]) || synced > POSITION_MAX {
             return Err(NotASegment::Unknown);
         }
-        Ok(Self { base, incarnation, synced, tail, previous: at.get_u32_le(), resume })
+        let resume = decode_resume(resume);
+        Ok(Self { version, base, incarnation, synced, tail, previous: at.get_u32_le(), resume })
     }
 
     /// Checksum that the first batch of this segment states as its predecessor's.
@@ -122,6 +136,11 @@ pub(crate) fn encode_resume(resume: Option<u32>) -> u64 {
 
 pub(crate) fn decode_resume(bits: u64) -> Option<u32> {
     (bits & RESUMES != 0).then(|| u32::try_from(bits & !RESUMES).ok()).flatten()
+}
+
+/// Bits beside a chain value and [`RESUMES`], which this version gives no meaning; `None`: there are none.
+fn unknown_resume_bits(bits: u64) -> Option<u64> {
+    Some(bits & !(RESUMES | u64::from(u32::MAX))).filter(|unknown| *unknown != 0)
 }
 
 const RESUMES: u64 = 1 << 32;
@@ -149,18 +168,35 @@ pub(crate) enum BatchKind {
     Closed,
     /// Left by a repair in place of damage: its body means nothing. `extra` as in `Data`.
     Gap,
+    /// The first batch of a segment. One record: the [`crate::mark::Mark`].
+    Mark,
+    /// A kind that a newer version of the program writes. The scanner never shows one.
+    Newer(u16),
 }
 
 impl BatchKind {
-    const ALL: [(u16, Self); 5] =
-        [(1, Self::Data), (2, Self::Summary), (3, Self::Seal), (4, Self::Closed), (5, Self::Gap)];
-
     fn code(self) -> u16 {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(0, |(code, _)| *code)
+        match self {
+            Self::Data => 1,
+            Self::Summary => 2,
+            Self::Seal => 3,
+            Self::Closed => 4,
+            Self::Gap => 5,
+            Self::Mark => 6,
+            Self::Newer(code) => code,
+        }
     }
 
-    fn from_code(code: u16) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
+    fn from_code(code: u16) -> Self {
+        match code {
+            1 => Self::Data,
+            2 => Self::Summary,
+            3 => Self::Seal,
+            4 => Self::Closed,
+            5 => Self::Gap,
+            6 => Self::Mark,
+            newer => Self::Newer(newer),
+        }
     }
 }
 
@@ -168,6 +204,8 @@ impl BatchKind {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BatchHeader {
     pub kind: BatchKind,
+    /// 0 in this version.
+    pub flags: u16,
     /// Number of records.
     pub count: u32,
     /// Checksum of the batch before, or of the segment header.
@@ -192,7 +230,7 @@ impl BatchHeader {
         let mut at = &mut out[..];
         at.put_slice(&BATCH_MAGIC);
         at.put_u16_le(self.kind.code());
-        at.put_u16_le(0);
+        at.put_u16_le(self.flags);
         at.put_u32_le(self.count);
         at.put_u32_le(self.previous);
         at.put_u32_le(self.length);
@@ -206,19 +244,20 @@ impl BatchHeader {
         (out, checksum)
     }
 
-    /// Fields of the header without a check of the checksum. `None`: these bytes begin no batch.
+    /// Fields of the header without a check of the checksum. `None`: these bytes begin no batch. Kind, flags and `extra` may
+    /// be those of a newer version, which [`BatchHeader::newer`] judges once the checksum is known to be right.
     pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let mut at = split_checksum(bytes).0;
         let mut magic = [0; 4];
         at.copy_to_slice(&mut magic);
-        let kind = BatchKind::from_code(at.get_u16_le());
-        let reserved = at.get_u16_le();
-        if magic != BATCH_MAGIC || reserved != 0 {
+        let (kind, flags) = (BatchKind::from_code(at.get_u16_le()), at.get_u16_le());
+        if magic != BATCH_MAGIC {
             return None;
         }
         let (count, previous, length) = (at.get_u32_le(), at.get_u32_le(), at.get_u32_le());
         let header = Self {
-            kind: kind?,
+            kind,
+            flags,
             count,
             previous,
             length,
@@ -231,11 +270,32 @@ impl BatchHeader {
         (positions(&[header.position, header.tail]) && header.synced <= POSITION_MAX).then_some(header)
     }
 
+    /// The part of a batch with a right checksum that only a newer version of the program understands. Such a batch may be the
+    /// answer to a client: it is refused, never cut off and never taken for damage.
+    pub(crate) fn newer(&self) -> Option<NewerPart> {
+        if self.flags != 0 {
+            return Some(NewerPart::BatchFlags(self.flags));
+        }
+        let extra = match self.kind {
+            BatchKind::Newer(code) => return Some(NewerPart::BatchKind(code)),
+            BatchKind::Data | BatchKind::Gap => unknown_resume_bits(self.extra),
+            BatchKind::Summary | BatchKind::Closed | BatchKind::Mark => {
+                Some(self.extra).filter(|extra| *extra != 0)
+            }
+            BatchKind::Seal => None,
+        };
+        extra.map(NewerPart::BatchExtra)
+    }
+
     /// Checksum that the next batch states as its predecessor's, when this one's is `checksum`.
     pub(crate) fn chain(&self, checksum: u32) -> u32 {
         match self.kind {
             BatchKind::Data | BatchKind::Gap => decode_resume(self.extra).unwrap_or(checksum),
-            BatchKind::Summary | BatchKind::Seal | BatchKind::Closed => checksum,
+            BatchKind::Summary
+            | BatchKind::Seal
+            | BatchKind::Closed
+            | BatchKind::Mark
+            | BatchKind::Newer(_) => checksum,
         }
     }
 

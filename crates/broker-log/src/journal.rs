@@ -69,7 +69,7 @@ impl Journal {
     /// A journal that lives in memory and forgets everything with the process (durability `none`).
     pub fn in_memory(config: JournalConfig) -> Self {
         let config = JournalConfig { durability: Durability::None, ..config }.bounded();
-        let mut writer = Writer::new(0, 0);
+        let mut writer = Writer::new(0, 0, 0);
         writer.skip_header();
         let first = Segment::begin(0, FileId(0), 0, config.salt);
         let found = RecoveredState {
@@ -91,7 +91,7 @@ impl Journal {
             disk,
             segments: found.segments,
             segment_pool: found.segment_pool,
-            appender: Appender::new(found.writer, found.summary),
+            appender: Appender::new(found.writer, found.summary, config.opened_at),
             write_cache: WriteCache::new(end),
             read_ahead: ReadAhead::default(),
             compactor: Compactor::default(),
@@ -113,6 +113,11 @@ impl Journal {
         assert!(length <= self.config.max_record_bytes, "a record of {bytes} bytes: the caller limits them");
         let (appender, mut context) = self.appending();
         (Position(appender.append(&mut context, length, index, rest)), length)
+    }
+
+    /// Says that it is `time`, in milliseconds since 1970: the mark of the next segment states it.
+    pub fn set_time(&mut self, time: u64) {
+        self.appender.set_time(time);
     }
 
     /// Ends an atomic unit: after a crash, either all records appended since the last commit are there or none.

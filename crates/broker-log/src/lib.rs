@@ -21,6 +21,8 @@ mod error;
 mod file_inventory;
 mod format;
 mod journal;
+mod mark;
+mod migrate;
 mod poison;
 mod position;
 mod read_ahead;
@@ -41,8 +43,11 @@ pub use check::{Loss, Report, SegmentReport, check};
 pub use compaction::CompactionStep;
 pub use config::{Durability, JournalConfig};
 pub use disk::{Disk, DiskCall, Exposure, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
-pub use error::{Damage, DamageKind, ReadError, RecoveryError};
+pub use error::{Damage, DamageKind, NewerPart, ReadError, RecoveryError};
 pub use journal::{Journal, JournalStats};
+pub use migrate::{
+    ConvertIndex, MigrateError, MigrateFolderError, Migrated, MigratedFolder, migrate, migrate_folder,
+};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};
 pub use record_view::RecordView;

@@ -47,9 +47,8 @@ pub fn recover<D: Disk + 'static>(
 /// lies before the tip where segments behind a cut are dropped.
 fn refuse_orphans(disk: &dyn Disk, inventory: &FileInventory, end: u64) -> Result<(), RecoveryError> {
     for (file, length) in &inventory.unknown {
-        let failed = |error| RecoveryError::disk("reading", Some(*file), &error);
-        let Some(header) = Scanner::orphan(disk, *file, *length).map_err(failed)? else { continue };
-        let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base).map_err(failed)?;
+        let Some(header) = Scanner::orphan(disk, *file, *length)? else { continue };
+        let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base)?;
         if claimed > end {
             return Err(RecoveryError::Damaged(Damage {
                 file: Some(*file),

@@ -9,7 +9,8 @@ use crate::{
     check::{check, missing_segments, report},
     file_inventory::SegmentFile,
     format::{
-        BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header,
+        BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, VERSION, encode_resume,
+        spare_header,
     },
     segments::incarnation,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
@@ -58,6 +59,11 @@ struct Repair<'a> {
 }
 
 impl Repair<'_> {
+    /// Format of the journal that is repaired.
+    fn version(&self) -> u32 {
+        self.verified.segments.first().map_or(VERSION, |segment| segment.present.header.version)
+    }
+
     fn skip(&mut self) -> Result<(), RecoveryError> {
         let missing = missing_segments(&self.verified);
         let segments = std::mem::take(&mut self.verified.segments);
@@ -109,6 +115,7 @@ impl Repair<'_> {
         let Ok(length) = u32::try_from(hole.to - hole.from) else { return Ok(()) };
         let batch = BatchHeader {
             kind: BatchKind::Gap,
+            flags: 0,
             count: 0,
             previous: hole.before,
             length,
@@ -144,6 +151,7 @@ impl Repair<'_> {
         let file = FileId(self.verified.next_file);
         self.verified.next_file = self.verified.next_file.wrapping_add(1);
         let header = SegmentHeader {
+            version: self.version(),
             base: hole.from,
             incarnation: incarnation(hole.from, 0),
             synced: hole.from,

@@ -2,17 +2,16 @@
 //!
 //! Invariant: it returns only records that were written, whole; damaged lengths never make it read beyond the file.
 
-use std::io;
-
 use bytes::Bytes;
 
 use crate::{
-    Disk, FileId,
+    Disk, FileId, NewerPart, RecoveryError,
     error::DamageKind,
     format::{
         BATCH_MAGIC, BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, RECORD_HEADER_LEN,
-        RecordHeader, RecordsChecksum, Seed, SegmentHeader, aligned,
+        RecordHeader, RecordsChecksum, Seed, SegmentHeader, VERSION, aligned,
     },
+    mark::{Mark, NotAMark},
 };
 
 /// A checked batch.
@@ -21,6 +20,8 @@ pub(crate) struct Batch {
     pub header: BatchHeader,
     /// Its checksum, which the next batch names.
     pub checksum: u32,
+    /// Content of the batch, if it is a mark.
+    pub mark: Option<Mark>,
     /// The records, header by header.
     pub records: Bytes,
 }
@@ -86,14 +87,15 @@ impl Iterator for Records {
 /// Reason why the scan has no further batch.
 #[derive(Debug)]
 pub(crate) enum ScanEnd {
-    Io(io::Error),
+    /// The disk cannot be read, or a newer version of the program wrote the batch: nothing can be said of what follows.
+    Failed(RecoveryError),
     /// The bytes at the scanner's position are no batch that belongs there.
     Bad(DamageKind),
 }
 
-impl From<io::Error> for ScanEnd {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
+impl From<RecoveryError> for ScanEnd {
+    fn from(error: RecoveryError) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -108,6 +110,8 @@ pub(crate) struct Scanner {
     position: u64,
     /// Checksum that it must state as its predecessor's.
     chain: u32,
+    /// Number of the last batch. `None`: no mark was met since the beginning, or since a place that was skipped.
+    number: Option<u64>,
     /// Position behind the last byte the segment can have.
     limit: u64,
     window: Bytes,
@@ -124,6 +128,7 @@ impl Scanner {
             seed: Seed::of(header.incarnation),
             position: header.base.saturating_add(HEADER),
             chain: header.chain(),
+            number: None,
             limit: header.base.saturating_add(length),
             window: Bytes::new(),
             window_start: header.base,
@@ -138,6 +143,11 @@ impl Scanner {
     /// Checksum of the last batch.
     pub(crate) fn chain(&self) -> u32 {
         self.chain
+    }
+
+    /// Number of the last batch, if it is known.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.number
     }
 
     /// The next batch.
@@ -155,6 +165,10 @@ impl Scanner {
     fn accept(&mut self, batch: &Batch) {
         self.position = batch.end();
         self.chain = batch.header.chain(batch.checksum);
+        self.number = match batch.mark {
+            Some(mark) => Some(mark.number),
+            None => self.number.map(|number| number.saturating_add(1)),
+        };
     }
 
     /// A whole batch at `position`, wherever it belongs in the chain.
@@ -178,7 +192,31 @@ impl Scanner {
         let summed = self.check_records(&header, &records).map_err(ScanEnd::Bad)?;
         let checksum =
             BatchHeader::verify(&header_bytes, summed).ok_or(ScanEnd::Bad(DamageKind::Checksum))?;
-        Ok(Batch { header, checksum, records })
+        if let Some(part) = header.newer() {
+            return Err(self.newer(position, part).into());
+        }
+        let mark = self.mark(&header, &records)?;
+        Ok(Batch { header, checksum, mark, records })
+    }
+
+    /// The content of a batch that is a mark.
+    fn mark(&self, header: &BatchHeader, records: &Bytes) -> Result<Option<Mark>, ScanEnd> {
+        if header.kind != BatchKind::Mark {
+            return Ok(None);
+        }
+        let mut walk = Records::new(records.clone(), header.position + HEADER);
+        let (Some(record), None) = (walk.next(), walk.next()) else {
+            return Err(ScanEnd::Bad(DamageKind::Records));
+        };
+        match Mark::decode(&record.bytes) {
+            Ok(mark) => Ok(Some(mark)),
+            Err(NotAMark::Malformed) => Err(ScanEnd::Bad(DamageKind::Records)),
+            Err(NotAMark::Newer(part)) => Err(self.newer(header.position, part).into()),
+        }
+    }
+
+    fn newer(&self, position: u64, part: NewerPart) -> RecoveryError {
+        RecoveryError::Newer { file: self.file, offset: position - self.base, part }
     }
 
     fn check_records(&self, header: &BatchHeader, records: &Bytes) -> Result<RecordsChecksum, DamageKind> {
@@ -196,13 +234,15 @@ impl Scanner {
     }
 
     /// `length` bytes at `position`; `None` when the file ends before.
-    fn bytes(&mut self, disk: &dyn Disk, position: u64, length: u64) -> io::Result<Option<Bytes>> {
+    fn bytes(&mut self, disk: &dyn Disk, position: u64, length: u64) -> Result<Option<Bytes>, RecoveryError> {
         if let Some(held) = self.held(position, length) {
             return Ok(Some(held));
         }
         let end = position.saturating_add(length.max(WINDOW_BYTES)).min(self.limit);
         let mut buffer = vec![0; usize::try_from(end.saturating_sub(position)).unwrap_or_default()];
-        let read = disk.read_at(self.file, position - self.base, &mut buffer)?;
+        let read = disk
+            .read_at(self.file, position - self.base, &mut buffer)
+            .map_err(|error| RecoveryError::disk("reading", Some(self.file), &error))?;
         buffer.truncate(read);
         self.window = buffer.into();
         self.window_start = position;
@@ -216,13 +256,13 @@ impl Scanner {
     }
 
     /// The first intact batch that begins at `from` or behind it, wherever it belongs in the chain.
-    pub(crate) fn find(&mut self, disk: &dyn Disk, from: u64) -> io::Result<Option<Batch>> {
+    pub(crate) fn find(&mut self, disk: &dyn Disk, from: u64) -> Result<Option<Batch>, RecoveryError> {
         let mut position = aligned(from);
         while let Some(found) = self.find_magic(disk, position)? {
             match self.batch_at(disk, found) {
                 Ok(batch) => return Ok(Some(batch)),
                 Err(ScanEnd::Bad(_)) => position = found + HEADER,
-                Err(ScanEnd::Io(error)) => return Err(error),
+                Err(ScanEnd::Failed(error)) => return Err(error),
             }
         }
         Ok(None)
@@ -232,11 +272,12 @@ impl Scanner {
     pub(crate) fn resume(&mut self, position: u64, chain: u32) {
         self.position = position;
         self.chain = chain;
+        self.number = None;
     }
 
     /// Looks for intact batches of this segment from `from` on, wherever they begin, and says up to where they
     /// claim that everything was durable. 0 when there is none.
-    pub(crate) fn claims_from(&mut self, disk: &dyn Disk, from: u64) -> io::Result<u64> {
+    pub(crate) fn claims_from(&mut self, disk: &dyn Disk, from: u64) -> Result<u64, RecoveryError> {
         let mut claimed = 0;
         let mut position = from;
         while let Some(batch) = self.find(disk, position)? {
@@ -248,9 +289,20 @@ impl Scanner {
 
     /// Searches a file whose segment header is broken for an intact batch, which names its segment. Returns the
     /// header as far as the batch knows it: enough to read what follows.
-    pub(crate) fn orphan(disk: &dyn Disk, file: FileId, length: u64) -> io::Result<Option<SegmentHeader>> {
-        let unknown =
-            SegmentHeader { base: 0, incarnation: 0, synced: 0, tail: 0, previous: 0, resume: None };
+    pub(crate) fn orphan(
+        disk: &dyn Disk,
+        file: FileId,
+        length: u64,
+    ) -> Result<Option<SegmentHeader>, RecoveryError> {
+        let unknown = SegmentHeader {
+            version: VERSION,
+            base: 0,
+            incarnation: 0,
+            synced: 0,
+            tail: 0,
+            previous: 0,
+            resume: None,
+        };
         let mut scanner = Self::new(file, &unknown, length);
         let mut offset = HEADER;
         while let Some(found) = scanner.find_magic(disk, offset)? {
@@ -266,14 +318,14 @@ impl Scanner {
                     return Ok(Some(SegmentHeader { resume: Some(batch.header.previous), ..header }));
                 }
                 Err(ScanEnd::Bad(_)) => {}
-                Err(ScanEnd::Io(error)) => return Err(error),
+                Err(ScanEnd::Failed(error)) => return Err(error),
             }
         }
         Ok(None)
     }
 
     /// The first place from `position` on where a batch may begin.
-    fn find_magic(&mut self, disk: &dyn Disk, mut position: u64) -> io::Result<Option<u64>> {
+    fn find_magic(&mut self, disk: &dyn Disk, mut position: u64) -> Result<Option<u64>, RecoveryError> {
         while position.saturating_add(HEADER) <= self.limit {
             let reach = WINDOW_BYTES.min(self.limit - position) / HEADER * HEADER;
             let Some(bytes) = self.bytes(disk, position, reach)? else { return Ok(None) };

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use crate::{
     FileId, Position,
     format::{HEADER, Seed},
+    mark::MARK_BYTES,
 };
 
 /// One segment in use.
@@ -167,9 +168,8 @@ impl Segments {
     }
 }
 
-/// Offset of the first record of a segment at the least: behind the segment's header and a batch's, or the mark of an
-/// opening.
-pub(crate) const FIRST_RECORD: u64 = 2 * HEADER;
+/// Offset of the first record of a segment at the least: behind the segment's header, its mark and the header of a batch.
+pub(crate) const FIRST_RECORD: u64 = HEADER + MARK_BYTES + HEADER;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,9 @@
 use crate::{
     Disk, FileId, RecoveryError,
     error::DamageKind,
-    file_inventory::{FileInventory, SegmentFile, inventory},
+    file_inventory::{FileInventory, SegmentFile, inventory_of_all_formats},
     format::{BatchKind, HEADER},
+    mark::Mark,
     scan::{Batch, ScanEnd, Scanner},
 };
 
@@ -35,6 +36,8 @@ pub(crate) struct Segment {
     pub end: u64,
     pub chain: u32,
     pub batches: u64,
+    /// The mark at its beginning, if it is intact.
+    pub mark: Option<Mark>,
     pub records: u64,
     pub lost_records: u64,
     /// The summary, if it is intact.
@@ -64,13 +67,12 @@ pub(crate) struct Hole {
 
 /// Reads everything.
 pub(crate) fn verify_journal(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError> {
-    let mut inventory = inventory(disk)?;
+    let mut inventory = inventory_of_all_formats(disk)?;
     let mut present: Vec<(SegmentFile, bool)> =
         inventory.segments.iter().map(|present| (*present, false)).collect();
     let mut idle = std::mem::take(&mut inventory.spares);
     for (file, length) in std::mem::take(&mut inventory.unknown) {
-        let failed = |error| RecoveryError::disk("reading", Some(file), &error);
-        match Scanner::orphan(disk, file, length).map_err(failed)? {
+        match Scanner::orphan(disk, file, length)? {
             Some(header) => present.push((SegmentFile { file, length, header }, true)),
             None => idle.push((file, length)),
         }
@@ -117,6 +119,7 @@ fn verify_segment(
         end: header.base.saturating_add(HEADER),
         chain: header.chain(),
         batches: 0,
+        mark: None,
         records: 0,
         lost_records: 0,
         summary: None,
@@ -125,7 +128,6 @@ fn verify_segment(
         tail: header.tail,
         claimed: header.synced,
     };
-    let failed = |error| RecoveryError::disk("reading", Some(present.file), &error);
     let mut scanner = Scanner::new(present.file, header, present.length);
     let until = next.map(|next| (next.header.base, next.header.previous));
     loop {
@@ -134,9 +136,9 @@ fn verify_segment(
         }
         match scanner.next(disk) {
             Ok(batch) => segment.add(&batch, scanner.chain()),
-            Err(ScanEnd::Io(error)) => return Err(failed(error)),
+            Err(ScanEnd::Failed(error)) => return Err(error),
             Err(ScanEnd::Bad(fault)) => {
-                if !segment.skip(disk, &mut scanner, fault, until).map_err(failed)? {
+                if !segment.skip(disk, &mut scanner, fault, until)? {
                     return Ok(segment);
                 }
             }
@@ -149,6 +151,7 @@ impl Segment {
         self.end = batch.end();
         self.chain = chain;
         self.batches += 1;
+        self.mark = self.mark.or(batch.mark);
         self.sealed = batch.header.kind == BatchKind::Seal;
         self.tail = self.tail.max(batch.header.tail);
         self.claimed = self.claimed.max(batch.header.synced);
@@ -159,7 +162,7 @@ impl Segment {
                 self.lost_records += u64::from(batch.header.count) - whole;
             }
             BatchKind::Summary => self.summary = Some(batch.clone()),
-            BatchKind::Seal | BatchKind::Closed | BatchKind::Gap => {}
+            BatchKind::Mark | BatchKind::Seal | BatchKind::Closed | BatchKind::Gap | BatchKind::Newer(_) => {}
         }
     }
 
@@ -170,7 +173,7 @@ impl Segment {
         scanner: &mut Scanner,
         fault: DamageKind,
         until: Option<(u64, u32)>,
-    ) -> std::io::Result<bool> {
+    ) -> Result<bool, RecoveryError> {
         if self.sealed {
             // It is whole: what is missing is the segment behind it.
             return Ok(false);

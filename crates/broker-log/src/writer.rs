@@ -8,9 +8,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
+    JournalConfig,
     format::{
-        BatchHeader, BatchKind, HEADER, RECORD_HEADER, RecordHeader, RecordsChecksum, SegmentHeader, aligned,
+        BatchHeader, BatchKind, HEADER, RECORD_HEADER, RecordHeader, RecordsChecksum, SegmentHeader, VERSION,
+        aligned,
     },
+    mark::Mark,
     segments::Segment,
 };
 
@@ -21,6 +24,8 @@ pub(crate) struct Writer {
     pub end: u64,
     /// Checksum of the last sealed batch.
     pub chain: u32,
+    /// Number of the last sealed batch, counted from 1 on.
+    pub number: u64,
     /// The batch that takes records.
     open: Option<OpenBatch>,
     /// Blocks that wait to be written.
@@ -58,6 +63,23 @@ pub(crate) struct Watermarks {
     pub tail: u64,
 }
 
+/// The writer of a segment, as its mark names it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct WrittenBy {
+    pub shard: u32,
+    /// Random id of the node.
+    pub node: u64,
+    /// Now, in milliseconds since 1970.
+    pub time: u64,
+}
+
+impl WrittenBy {
+    /// This journal, now.
+    pub(crate) fn of(config: &JournalConfig, time: u64) -> Self {
+        Self { shard: config.shard, node: config.node, time }
+    }
+}
+
 /// A group of blocks to write at once.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -81,9 +103,9 @@ pub(crate) struct Outstanding {
 }
 
 impl Writer {
-    /// At the journal's `end`, behind a batch with the checksum `chain`.
-    pub(crate) fn new(end: u64, chain: u32) -> Self {
-        Self { end, chain, open: None, pending: VecDeque::new(), outstanding: None }
+    /// At the journal's `end`, behind the batch with this `number` and the checksum `chain`.
+    pub(crate) fn new(end: u64, chain: u32, number: u64) -> Self {
+        Self { end, chain, number, open: None, pending: VecDeque::new(), outstanding: None }
     }
 
     /// Bytes of the batch that takes records.
@@ -140,7 +162,7 @@ impl Writer {
     }
 
     /// Adds a batch without records.
-    pub(crate) fn push_mark(&mut self, segment: &Segment, marks: Watermarks, kind: BatchKind, extra: u64) {
+    pub(crate) fn push_empty(&mut self, segment: &Segment, marks: Watermarks, kind: BatchKind, extra: u64) {
         debug_assert!(self.open.is_none(), "seal first");
         let checksum = RecordsChecksum::new(segment.seed);
         let batch = OpenBatch { position: self.end, count: 0, checksum, parts: Vec::new() };
@@ -150,21 +172,20 @@ impl Writer {
 
     /// Adds a batch with the segment's summary; says where.
     pub(crate) fn push_summary(&mut self, segment: &Segment, marks: Watermarks, summary: &[u8]) -> u64 {
+        self.push_own(segment, marks, BatchKind::Summary, summary)
+    }
+
+    /// Adds a batch with one record of the journal's own; says where.
+    fn push_own(&mut self, segment: &Segment, marks: Watermarks, kind: BatchKind, content: &[u8]) -> u64 {
         debug_assert!(self.open.is_none(), "seal first");
-        let length = u32::try_from(summary.len()).unwrap_or(u32::MAX);
-        let header = RecordHeader::of(segment.seed, length, &[], &[summary]);
+        let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        let header = RecordHeader::of(segment.seed, length, &[], &[content]);
         let mut checksum = RecordsChecksum::new(segment.seed);
         checksum.add(header.checksum);
-        let parts = vec![Bytes::copy_from_slice(&header.encode()), Bytes::copy_from_slice(summary)];
+        let parts = vec![Bytes::copy_from_slice(&header.encode()), Bytes::copy_from_slice(content)];
         let position = self.end;
         self.end += HEADER + RECORD_HEADER + u64::from(length);
-        self.push_batch(
-            segment,
-            marks,
-            BatchKind::Summary,
-            0,
-            OpenBatch { position, count: 1, checksum, parts },
-        );
+        self.push_batch(segment, marks, kind, 0, OpenBatch { position, count: 1, checksum, parts });
         position
     }
 
@@ -178,6 +199,7 @@ impl Writer {
     ) {
         let header = BatchHeader {
             kind,
+            flags: 0,
             count: batch.count,
             previous: self.chain,
             length: u32::try_from(self.end - batch.position).unwrap_or(u32::MAX),
@@ -201,12 +223,20 @@ impl Writer {
         self.pending.push_back(Block { segment, position, end, tail, parts, records, create: None });
         self.end = end;
         self.chain = checksum;
+        self.number += 1;
     }
 
-    /// Goes on in a new segment, whose file must be created first if `create` says so.
-    pub(crate) fn begin_segment(&mut self, segment: &Segment, marks: Watermarks, create: Option<u64>) {
+    /// Goes on in a new segment, whose file must be created first if `create` says so. Its first batch is a mark.
+    pub(crate) fn begin_segment(
+        &mut self,
+        segment: &Segment,
+        marks: Watermarks,
+        create: Option<u64>,
+        written_by: &WrittenBy,
+    ) {
         debug_assert!(self.open.is_none() && self.end == segment.base, "segments follow each other");
         let header = SegmentHeader {
+            version: VERSION,
             base: segment.base,
             incarnation: segment.incarnation,
             synced: marks.synced,
@@ -225,6 +255,13 @@ impl Writer {
             records: 0,
             create,
         });
+        let mark = Mark {
+            shard: written_by.shard,
+            number: self.number + 1,
+            node: written_by.node,
+            time: written_by.time,
+        };
+        self.push_own(segment, marks, BatchKind::Mark, &mark.encode());
     }
 
     /// Leaves room for a segment header that is never written: in memory.

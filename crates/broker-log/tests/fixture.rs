@@ -1,4 +1,4 @@
-//! Journals written by released formats still open, with every record they held.
+//! Journals that released formats wrote: the present one opens, that of 0.1.0 is migrated, each with every record it held.
 //!
 //! `FERRYBUS_WRITE_FIXTURE=1 cargo test -p broker-log --test fixture` writes the present format's directory anew; do that
 //! for a new format only, and keep the old ones.
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, Position, RealDisk, check, recover};
+use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, Position, RealDisk, check, migrate, recover};
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/format-{version}"))
@@ -23,6 +23,8 @@ fn config() -> JournalConfig {
         spare_segments: 1,
         reserve_bytes: 0,
         salt: 42,
+        node: 7,
+        opened_at: 1_764_000_000_000,
         ..JournalConfig::default()
     }
 }
@@ -67,20 +69,13 @@ fn in_memory(directory: &Path) -> MemDisk {
     disk
 }
 
-#[test]
-fn a_journal_of_format_1_opens_with_all_its_records() {
-    let directory = fixture(1);
-    if std::env::var_os("FERRYBUS_WRITE_FIXTURE").is_some() {
-        drop(fs::remove_dir_all(&directory));
-        write(&directory);
-        fs::remove_file(directory.join("lock")).unwrap();
-    }
-    let disk = in_memory(&directory);
-    let report = check(&disk).unwrap();
+/// The disk has all records of [`write`], and they can be read back. Returns the position of the first.
+fn has_all_records(disk: &MemDisk) -> Position {
+    let report = check(disk).unwrap();
     assert!(report.losses.is_empty(), "{report:?}");
     assert!(report.segments.iter().any(|segment| segment.has_summary), "{report:?}");
     let mut found = Vec::new();
-    let mut journal = recover(disk, config(), &mut |at, record| {
+    let mut journal = recover(disk.clone(), config(), &mut |at, record| {
         found.push((at, record.index().to_vec(), record.full().unwrap().to_vec()));
     })
     .unwrap();
@@ -94,5 +89,28 @@ fn a_journal_of_format_1_opens_with_all_its_records() {
         let length = u32::try_from(bytes.len()).unwrap();
         assert_eq!(&journal.read(*at, length).unwrap()[..], bytes);
     }
-    assert_eq!(found.first().unwrap().0, Position(192), "the first record's place is part of the format");
+    found.first().unwrap().0
+}
+
+#[test]
+fn a_journal_of_format_2_opens_with_all_its_records() {
+    let directory = fixture(2);
+    if std::env::var_os("FERRYBUS_WRITE_FIXTURE").is_some() {
+        drop(fs::remove_dir_all(&directory));
+        write(&directory);
+        fs::remove_file(directory.join("lock")).unwrap();
+    }
+    let first = has_all_records(&in_memory(&directory));
+    assert_eq!(first, Position(384), "the first record's place is part of the format");
+}
+
+#[test]
+fn a_journal_of_format_1_is_refused_and_migrated_with_all_its_records() {
+    let (old, new) = (in_memory(&fixture(1)), MemDisk::new());
+    let refused = recover(old.clone(), config(), &mut |_, _| panic!("a record is shown")).unwrap_err();
+    assert!(refused.to_string().contains("`ferrybus journal migrate`"), "{refused}");
+    let mut unchanged = |index: &[u8]| -> Result<Vec<u8>, String> { Ok(index.to_vec()) };
+    let migrated = migrate(&old, new.clone(), config(), &mut unchanged).unwrap();
+    assert_eq!(migrated.records, u64::from(RECORDS));
+    has_all_records(&new);
 }

@@ -147,6 +147,7 @@ impl Node {
 
     /// Handles a batch unit by unit; what there is no room for waits.
     fn handle_units(&mut self, now: Timestamp, batch: Batch) {
+        self.journal.set_time(now.as_millis());
         let Batch { client, mut commands } = batch;
         loop {
             let rest = split_off_unit(&mut commands);
@@ -199,6 +200,7 @@ impl Node {
     /// True when there is more to do at once. While the node is behind, deadlines wait like the commands of clients: it
     /// may copy every message of a queue.
     pub fn work(&mut self, now: Timestamp) -> bool {
+        self.journal.set_time(now.as_millis());
         if self.closing {
             return false;
         }

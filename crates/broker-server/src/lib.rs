@@ -26,6 +26,7 @@ mod io_threads;
 mod jwks_refresh;
 mod metrics;
 mod node_driver;
+mod node_identity;
 mod node_thread;
 mod observability;
 mod otlp;
@@ -50,6 +51,7 @@ mod wrong_protocol;
 
 pub use config::{EntityPlan, MissingRight, ServerConfig};
 pub use jwks_refresh::KeySource;
+pub use node_identity::IdentityError;
 pub use observability::ObservabilityConfig;
 pub use otlp::TelemetryConfig;
 pub use prepared::{EntityChange, Prepared};

@@ -19,7 +19,7 @@ use crate::{
     entity_key_cache::EntityKeyCache,
     executor::{Executor, ExecutorItem},
     node_driver::{Ended, NodeDriver},
-    permissions,
+    node_identity, permissions,
     server::{StartError, random},
     shutdown::{self, Shutdown},
 };
@@ -87,13 +87,15 @@ fn recover(
     clock: &Arc<Clock>,
     executor: &Arc<Executor>,
 ) -> Result<NodeDriver, StartError> {
-    let journal = JournalConfig { salt: u64::from_be_bytes(random()?), ..config.journal };
+    let opened_at = clock.now().wall.as_millis();
+    let journal = JournalConfig { salt: u64::from_be_bytes(random()?), opened_at, ..config.journal };
     let core = CoreConfig { token_key: random()?, describe: amqp_gateway::describe, ..config.core.clone() };
     let (node, disk) = match journal.durability {
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);
             permissions::warn_of_open_journal(&disk);
+            let journal = JournalConfig { node: node_identity::load(&config.data_dir, random)?, ..journal };
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
             (node, Some(DiskThread::start(disk, executor)?))
         }

@@ -35,6 +35,7 @@ use crate::{
     io_threads::Threads,
     jwks_refresh::{Fetcher, KeyRefreshers},
     node_driver::Ended,
+    node_identity::IdentityError,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
     prepared::{Ports, Prepared},
@@ -58,6 +59,9 @@ pub enum StartError {
     /// The disk cannot be opened.
     #[error(transparent)]
     Disk(#[from] OpenError),
+    /// The file with the id of the node cannot be read or made.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The TLS endpoint cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),

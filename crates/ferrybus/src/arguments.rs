@@ -226,6 +226,8 @@ pub(crate) enum JournalCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Rewrite a journal of ferrybus 0.1.0 in the present format. The old one is kept in a folder below.
+    Migrate(JournalArguments),
 }
 
 #[derive(Args, Debug)]

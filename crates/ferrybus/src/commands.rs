@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Cert(CertCommand::Dev(dev))) => certificates::run(&dev),
         Some(Command::Journal(JournalCommand::Check(check))) => journal::check(&check),
         Some(Command::Journal(JournalCommand::Repair { journal, yes })) => journal::repair(&journal, yes),
+        Some(Command::Journal(JournalCommand::Migrate(journal))) => journal::migrate(&journal),
         Some(Command::Config(ConfigCommand::Apply(apply))) => {
             client::run(&apply.connect, |target| config::apply(target, &apply))
         }

@@ -7,7 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use broker_log::{Loss, OpenError, RealDisk, RecoveryError, RepairPlan, Report};
+use broker_log::{
+    JournalConfig, Loss, MigrateFolderError, OpenError, RealDisk, RecoveryError, RepairPlan, Report,
+};
 use serde_json::{Value, json};
 
 use crate::{arguments::JournalArguments, failure::Failure, output};
@@ -78,8 +80,43 @@ fn repair_now(arguments: &JournalArguments, disk: &RealDisk) -> Result<(), Failu
     Err(Failure::new(format_args!("the repair was not enough: {}", damaged(folder, &done.after))))
 }
 
-/// Opens and locks the journal's folder, which must be one: else opening would make it one.
+/// Rewrites a journal of 0.1.0 in the present format, or ends a migration that was interrupted.
+pub(crate) fn migrate(arguments: &JournalArguments) -> Result<(), Failure> {
+    let folder = &arguments.folder;
+    demand_journal(folder)?;
+    let mut salt = [0; 8];
+    getrandom::fill(&mut salt).map_err(|error| Failure::new(format_args!("no randomness: {error}")))?;
+    let config = JournalConfig { salt: u64::from_be_bytes(salt), ..JournalConfig::default() };
+    let done = match broker_log::migrate_folder(folder, config, &mut broker_core::convert_record_of_0_1) {
+        Ok(done) => done,
+        Err(MigrateFolderError::Open(error)) => return Err(not_opened(error)),
+        Err(error) => {
+            let failure = Failure::of(error);
+            return Err(failure.hint("the old journal is whole; begin again when the reason is mended"));
+        }
+    };
+    if arguments.json {
+        let copied = done.copied.map(|copied| json!({ "records": copied.records, "bytes": copied.bytes }));
+        return output::line(json!({ "migrated": true, "copied": copied, "old": done.old }));
+    }
+    if let Some(copied) = done.copied {
+        output::line(format_args!("copied    {} of {} bytes", records(copied.records), copied.bytes))?;
+    }
+    output::line(format_args!("migrated  `{}` has the present format", folder.display()))?;
+    output::line(format_args!(
+        "kept      {} has the old journal; nothing needs it any more",
+        done.old.display()
+    ))
+}
+
+/// Opens and locks the journal's folder.
 fn open(folder: &Path) -> Result<RealDisk, Failure> {
+    demand_journal(folder)?;
+    RealDisk::open(folder).map_err(not_opened)
+}
+
+/// The folder must be a journal's: else opening would make it one.
+fn demand_journal(folder: &Path) -> Result<(), Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
         let failure = format!("cannot read folder `{}`: {error}", folder.display());
         match error.kind() {
@@ -87,12 +124,18 @@ fn open(folder: &Path) -> Result<RealDisk, Failure> {
             _ => Failure::new(failure),
         }
     })?;
-    let segment = |name: &Path| name.extension().is_some_and(|extension| extension == "segment");
-    if !entries.flatten().any(|entry| segment(Path::new(&entry.file_name()))) {
-        return Err(Failure::misuse(format_args!("`{}` holds no journal", folder.display()))
-            .hint("name the folder that is `data_dir` in the broker's configuration"));
+    // In the middle of a migration all segments may be in a folder below.
+    let segment = |name: &Path| {
+        name.extension().is_some_and(|extension| extension == "segment")
+            || name.starts_with("migrated-installing")
+    };
+    let found = entries.flatten().any(|entry| segment(Path::new(&entry.file_name())));
+    if found {
+        Ok(())
+    } else {
+        Err(Failure::misuse(format_args!("`{}` holds no journal", folder.display()))
+            .hint("name the folder that is `data_dir` in the broker's configuration"))
     }
-    RealDisk::open(folder).map_err(not_opened)
 }
 
 /// Failure to open a journal's folder, with the operating system's error.
@@ -172,8 +215,13 @@ fn lost(loss: &Loss) -> String {
     };
     match given_up(loss) {
         Some(given_up) => format!("{} lost{saved}", records(given_up)),
-        None => format!("nobody knows how many records are lost{saved}"),
+        None => format!("nobody knows how many records are lost{}{saved}", in_batches(loss)),
     }
+}
+
+/// The number of batches that are missing, where only that is known.
+fn in_batches(loss: &Loss) -> String {
+    loss.batches.map_or_else(String::new, |number| format!(", in {}", batches(number)))
 }
 
 fn given_up(loss: &Loss) -> Option<u64> {
@@ -230,6 +278,7 @@ fn loss_in_json(loss: &Loss) -> Value {
         "durable": damage.durable.0,
         "records": loss.records,
         "savable": loss.savable,
+        "batches": loss.batches,
     })
 }
 

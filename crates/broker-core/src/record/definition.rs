@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{SEQUENCE_END, VERSION, kind, reader::Reader};
+use super::{SEQUENCE_END, head::Head, kind, reader::Reader};
 use crate::{
     AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
     LockLifetime, PropertyRow, PropertyType, QueueId, RecordError, SettingValue, Timestamp,
@@ -41,15 +41,16 @@ impl Stores {
         [self.queue, self.dead_letter, self.transfer_dead_letter]
     }
 
-    pub(super) fn encode(self, record: &mut Vec<u8>) {
-        for store in self.all() {
+    /// All but the one that stands in the head of the record.
+    pub(super) fn encode_others(self, record: &mut Vec<u8>) {
+        for store in [self.dead_letter, self.transfer_dead_letter] {
             record.extend_from_slice(&store.0.to_le_bytes());
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    pub(super) fn decode(queue: QueueId, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let stores = Self {
-            queue: QueueId(reader.u32("queue")?),
+            queue,
             dead_letter: QueueId(reader.u32("dead_letter")?),
             transfer_dead_letter: QueueId(reader.u32("transfer_dead_letter")?),
         };
@@ -93,8 +94,9 @@ impl Definition {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let settings = &self.settings;
         let mut record = Vec::with_capacity(160 + self.name.len());
-        record.extend_from_slice(&[VERSION, kind::DEFINITION, self.kind as u8, settings.status as u8]);
-        self.stores.encode(&mut record);
+        record.extend_from_slice(&Head::encode(kind::DEFINITION, self.stores.queue));
+        record.extend_from_slice(&[self.kind as u8, settings.status as u8, 0, 0]);
+        self.stores.encode_others(&mut record);
         record.extend_from_slice(&self.topic.map_or(u32::MAX, |topic| topic.0).to_le_bytes());
         let own = [self.next_sequence, self.created_at.as_millis(), self.updated_at.as_millis()];
         for number in own.into_iter().chain(numbers(settings)) {
@@ -121,11 +123,12 @@ impl Definition {
         record
     }
 
-    /// Version and kind are read already.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    /// The head is read already.
+    pub(super) fn decode(queue: QueueId, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let kind = decode_kind(reader.u8("entity kind")?)?;
         let status = decode_status(reader.u8("status")?)?;
-        let stores = Stores::decode(reader)?;
+        reader.u16("reserved")?;
+        let stores = Stores::decode(queue, reader)?;
         let topic = Some(reader.u32("topic")?).filter(|topic| *topic != u32::MAX).map(QueueId);
         if topic.is_some() != (kind == EntityKind::Subscription) {
             return Err(RecordError::Value { field: "topic", value: topic.map_or(NONE, |id| id.0.into()) });

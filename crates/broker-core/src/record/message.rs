@@ -5,7 +5,10 @@
 use bytes::{Buf as _, Bytes};
 
 use super::{
-    SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put, reader::Reader,
+    SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties,
+    head::{DEFAULT_NAMESPACE, Head},
+    kind, put,
+    reader::Reader,
 };
 use crate::{
     Properties, QueueId, RecordError, StoredExtras, Timestamp,
@@ -132,13 +135,13 @@ impl MessageIndex {
     pub(crate) fn encode(&self) -> IndexBytes {
         let mut bytes = [0; SHORT];
         let kind = if self.body.is_some() { kind::COPY } else { kind::MESSAGE };
-        put(&mut bytes, 0, &[VERSION, kind, self.state as u8, self.flags]);
-        put(&mut bytes, 4, &self.queue.0.to_le_bytes());
+        put(&mut bytes, 0, &Head::encode(kind, self.queue));
         put(&mut bytes, 8, &self.sequence.to_le_bytes());
         put(&mut bytes, 16, &self.enqueued_at.as_millis().to_le_bytes());
         put(&mut bytes, 24, &self.expires_at.as_millis().to_le_bytes());
         put(&mut bytes, 32, &self.delivery_count.to_le_bytes());
         put(&mut bytes, 36, &self.properties_length.to_le_bytes());
+        put(&mut bytes, 42, &[self.state as u8, self.flags]);
         let mut length = FIXED;
         for (tag, value) in [(tag::DUE, self.due.map(Timestamp::as_millis)), (tag::OWN_TTL, self.own_ttl)] {
             if let Some(value) = value {
@@ -164,12 +167,12 @@ impl MessageIndex {
         IndexBytes::Long(bytes)
     }
 
-    /// Version and `kind` are read already.
-    pub(super) fn decode(kind: u8, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    /// The head is read already.
+    pub(super) fn decode(head: Head, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let mut index = Self {
-            state: decode_state(reader.u8("state")?)?,
-            flags: reader.u8("flags")?,
-            queue: QueueId(reader.u32("queue")?),
+            state: State::Active,
+            flags: 0,
+            queue: head.queue,
             sequence: reader.u64("sequence")?,
             enqueued_at: Timestamp::from_millis(reader.u64("enqueued_at")?),
             expires_at: Timestamp::from_millis(reader.u64("expires_at")?),
@@ -184,14 +187,15 @@ impl MessageIndex {
             return Err(RecordError::Value { field: "sequence", value: index.sequence });
         }
         let extensions = reader.u16("extensions length")?;
-        reader.u16("reserved")?;
+        index.state = decode_state(reader.u8("state")?)?;
+        index.flags = reader.u8("flags")?;
         let mut extensions = Reader::new(reader.bytes(usize::from(extensions), "extensions")?);
         while !extensions.rest().is_empty() {
             let (tag, length) = (extensions.u8("extension tag")?, extensions.u16("extension length")?);
             let value = extensions.bytes(usize::from(length), "extension")?;
             index.take(tag, value)?;
         }
-        index.check_body(kind)?;
+        index.check_body(head.kind)?;
         Ok(index)
     }
 
@@ -288,9 +292,9 @@ impl Plain {
     #[inline]
     pub(crate) fn read(record: &[u8]) -> Option<Self> {
         let fixed = record.first_chunk::<FIXED>()?;
-        let is_plain = word(fixed, 0) & 0x00ff_ffff == PLAIN
+        let is_plain = word(fixed, 0) == PLAIN_HEAD
             && word(fixed, 36) == 0
-            && fixed.get(40..42) == Some(&[0; 2]);
+            && word(fixed, 40) & WITHOUT_FLAGS == PLAIN_ENDING;
         let long = |at| u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32;
         is_plain.then(|| Self {
             queue: QueueId(word(fixed, 4)),
@@ -300,8 +304,12 @@ impl Plain {
     }
 }
 
-/// Version, kind and state of a plain record.
-const PLAIN: u32 = u32::from_le_bytes([VERSION, kind::MESSAGE, State::Active as u8, 0]);
+/// Version, kind and namespace of a plain record.
+const PLAIN_HEAD: u32 = u32::from_le_bytes([VERSION, kind::MESSAGE, 0, 0]) | (DEFAULT_NAMESPACE as u32) << 16;
+/// Length of the extensions and state of a plain record.
+const PLAIN_ENDING: u32 = u32::from_le_bytes([0, 0, State::Active as u8, 0]);
+/// All of that word but the flags.
+const WITHOUT_FLAGS: u32 = 0x00ff_ffff;
 
 /// Four bytes of the fixed part.
 fn word(fixed: &[u8; FIXED], at: usize) -> u32 {
@@ -321,15 +329,11 @@ pub(crate) struct OpenRecord {
 impl OpenRecord {
     pub(crate) fn open(mut record: Bytes) -> Result<Self, RecordError> {
         let mut reader = Reader::new(&record);
-        let version = reader.u8("version")?;
-        if version != VERSION {
-            return Err(RecordError::Version { version });
+        let head = Head::decode(&mut reader)?;
+        if !matches!(head.kind, kind::MESSAGE | kind::COPY) {
+            return Err(RecordError::Kind { kind: head.kind });
         }
-        let kind = reader.u8("kind")?;
-        if !matches!(kind, kind::MESSAGE | kind::COPY) {
-            return Err(RecordError::Kind { kind });
-        }
-        let index = MessageIndex::decode(kind, &mut reader)?;
+        let index = MessageIndex::decode(head, &mut reader)?;
         let rest = reader.rest().len();
         record.advance(record.len() - rest);
         if (index.properties_length as usize) > rest {

@@ -5,7 +5,8 @@
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty};
 
 use super::{
-    VERSION, kind,
+    head::Head,
+    kind,
     reader::Reader,
     value::{put_long, put_written, take_text, take_written},
 };
@@ -55,9 +56,9 @@ pub(crate) fn encode_rule_gone(subscription: QueueId, number: u32) -> Vec<u8> {
 }
 
 fn head(state: u8, subscription: QueueId, number: u32) -> Vec<u8> {
-    let mut record = vec![VERSION, kind::RULE, state, 0];
-    record.extend_from_slice(&subscription.0.to_le_bytes());
+    let mut record = Head::encode(kind::RULE, subscription).to_vec();
     record.extend_from_slice(&number.to_le_bytes());
+    record.extend_from_slice(&[state, 0, 0, 0]);
     record
 }
 
@@ -106,12 +107,11 @@ fn put_count(record: &mut Vec<u8>, count: usize) {
 }
 
 impl RuleRecord {
-    /// Version and kind are read already.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
-        let state = reader.u8("state")?;
-        reader.u8("reserved")?;
-        let subscription = QueueId(reader.u32("subscription")?);
+    /// The head is read already.
+    pub(super) fn decode(subscription: QueueId, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let number = reader.u32("number")?;
+        let state = reader.u8("state")?;
+        reader.array::<3>("reserved")?;
         let rule = match state {
             PRESENT => Some(take_rule(reader)?),
             GONE => None,

@@ -4,7 +4,7 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::{VERSION, kind, reader::Reader};
+use super::{head::Head, kind, reader::Reader};
 use crate::{QueueId, RecordError, Timestamp};
 
 /// Bytes before the id.
@@ -22,17 +22,15 @@ pub(crate) struct SessionStateIndex {
 }
 
 impl SessionStateIndex {
-    /// Version and kind are read already.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    /// The head is read already.
+    pub(super) fn decode(queue: QueueId, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        let updated_at = Timestamp::from_millis(reader.u64("updated_at")?);
+        let length = reader.u16("session length")?;
         let flags = reader.u8("flags")?;
         if flags & !HAS_STATE != 0 {
             return Err(RecordError::Value { field: "flags", value: u64::from(flags) });
         }
         reader.u8("reserved")?;
-        let queue = QueueId(reader.u32("queue")?);
-        let updated_at = Timestamp::from_millis(reader.u64("updated_at")?);
-        let length = reader.u16("session length")?;
-        reader.u16("reserved")?;
         let session = reader.text(usize::from(length), "session")?.into();
         Ok(Self { queue, updated_at, has_state: flags & HAS_STATE != 0, session })
     }
@@ -47,11 +45,10 @@ pub(crate) fn encode_session_state(
 ) -> Vec<u8> {
     let length = u16::try_from(session.len()).expect("ids of sessions are limited on arrival");
     let mut record = Vec::with_capacity(FIXED + session.len());
-    record.extend_from_slice(&[VERSION, kind::SESSION_STATE, u8::from(has_state), 0]);
-    record.extend_from_slice(&queue.0.to_le_bytes());
+    record.extend_from_slice(&Head::encode(kind::SESSION_STATE, queue));
     record.extend_from_slice(&updated_at.as_millis().to_le_bytes());
     record.extend_from_slice(&length.to_le_bytes());
-    record.extend_from_slice(&[0, 0]);
+    record.extend_from_slice(&[u8::from(has_state), 0]);
     record.extend_from_slice(session.as_bytes());
     record
 }
@@ -59,10 +56,8 @@ pub(crate) fn encode_session_state(
 /// The state in a whole record, if it is one of this session.
 pub(crate) fn session_state_of(mut record: Bytes, queue: QueueId, session: &str) -> Option<Bytes> {
     let mut reader = Reader::new(&record);
-    if reader.u8("version") != Ok(VERSION) || reader.u8("kind") != Ok(kind::SESSION_STATE) {
-        return None;
-    }
-    let index = SessionStateIndex::decode(&mut reader).ok()?;
+    let head = Head::decode(&mut reader).ok().filter(|head| head.kind == kind::SESSION_STATE)?;
+    let index = SessionStateIndex::decode(head.queue, &mut reader).ok()?;
     let rest = reader.rest().len();
     record.advance(record.len() - rest);
     (index.queue == queue && *index.session == *session && index.has_state).then_some(record)

@@ -10,12 +10,12 @@ use crate::{
     Properties, PropertyValue, Rule, StoredExtras, Timestamp, store::partition::Counters,
 };
 
-fn state() -> impl Strategy<Value = State> {
+pub(super) fn state() -> impl Strategy<Value = State> {
     prop_oneof![Just(State::Active), Just(State::Deferred), Just(State::Scheduled)]
 }
 
 prop_compose! {
-    fn message_index()(
+    pub(super) fn message_index()(
         (queue, sequence, enqueued, expires) in (any::<u32>(), 1..SEQUENCE_END, any::<u64>(), any::<u64>()),
         (delivery_count, state, flags) in (any::<u32>(), state(), 0u8..8),
         (due, own_ttl, extras) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(extras())),
@@ -119,13 +119,13 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn stores()(first in 0..u32::MAX - 2) -> Stores {
+    pub(super) fn stores()(first in 0..u32::MAX - 2) -> Stores {
         Stores { queue: QueueId(first), dead_letter: QueueId(first + 1), transfer_dead_letter: QueueId(first + 2) }
     }
 }
 
 prop_compose! {
-    fn definition()(
+    pub(super) fn definition()(
         (stores, name, settings) in (stores(), "[a-zA-Z0-9/._-]{1,260}", settings()),
         kind in prop_oneof![Just(EntityKind::Queue), Just(EntityKind::Topic), Just(EntityKind::Subscription)],
         (topic, next_sequence) in (0..u32::MAX, 1..=SEQUENCE_END),
@@ -203,7 +203,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 }
 
 prop_compose! {
-    fn rule()(
+    pub(super) fn rule()(
         (name, filter) in ("[a-z]{1,50}", filter()),
         action in proptest::option::of(parameters()),
     ) -> Rule {
@@ -303,8 +303,8 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(mut bytes: Vec<u8>, kind in 0u8..11, plausible: bool) {
-        if plausible && bytes.len() > 2 {
-            (bytes[0], bytes[1]) = (VERSION, kind);
+        if plausible && bytes.len() > 4 {
+            bytes[..4].copy_from_slice(&[VERSION, kind, 0, 0]);
         }
         drop(Fact::decode(&bytes));
         let bytes = Bytes::from(bytes);
@@ -322,16 +322,20 @@ proptest! {
 fn impossible_values_are_named() {
     let good = encode_changed(QueueId(1), 1, 0, State::Active);
     let mut version = good;
-    version[0] = 2;
+    version[0] = 3;
     let mut kind = good;
     kind[1] = 99;
+    let mut namespace = good;
+    namespace[2] = 1;
     let mut state = good;
-    state[2] = 4;
+    state[20] = 4;
     let cases = [
-        (version.to_vec(), "record format 2 is not known, this program reads format 1"),
+        (version.to_vec(), "record format 3 is not known, this program reads format 2"),
         (kind.to_vec(), "record kind 99 is not known"),
+        (namespace.to_vec(), "the record belongs to namespace 1"),
         (state.to_vec(), "`state` is 4, which has no meaning"),
         (good[..19].to_vec(), "the record ends early, `delivery_count` is missing"),
+        (good[..23].to_vec(), "the record ends early, `reserved` is missing"),
     ];
     for (record, error) in cases {
         assert_eq!(Fact::decode(&record).unwrap_err().to_string(), error);
@@ -360,14 +364,14 @@ fn the_bytes_of_records_match_the_format_document() {
         })),
     };
     let drawn: &[&[u8]] = &[
-        &[1, 3, 2, 3],
+        &[2, 3, 0, 0],
         &[2, 1, 0, 0],
         &[3, 0, 0, 0, 0, 0, 0, 0],
         &[4, 0, 0, 0, 0, 0, 0, 0],
         &[5, 0, 0, 0, 0, 0, 0, 0],
         &[6, 0, 0, 0],
         &[7, 0, 0, 0],
-        &[45, 0, 0, 0],
+        &[45, 0, 2, 3],
         &[1, 8, 0, 8, 0, 0, 0, 0, 0, 0, 0],
         &[2, 8, 0, 9, 0, 0, 0, 0, 0, 0, 0],
         &[3, 1, 0, b's'],
@@ -386,19 +390,20 @@ fn the_bytes_of_records_match_the_format_document() {
     };
     let same = drawn[1..7].concat();
     let drawn_copy: [&[u8]; 4] =
-        [&[1, 6, 0, 3], &same, &[15, 0, 0, 0], &[32, 12, 0, 4, 3, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0]];
+        [&[2, 6, 0, 0], &same, &[15, 0, 0, 3], &[32, 12, 0, 4, 3, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0]];
     assert_eq!(copy.encode().as_slice(), drawn_copy.concat());
     let mut removed = Vec::new();
     encode_removed(&mut removed, QueueId(5), &[(7, 2)]);
-    assert_eq!(removed, [1, 4, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
+    assert_eq!(removed, [2, 4, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
     let stores = Stores { queue: QueueId(5), dead_letter: QueueId(6), transfer_dead_letter: QueueId(7) };
-    assert_eq!(encode_deleted(stores), [1, 2, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0]);
-    assert_eq!(encode_rule_gone(QueueId(5), 6), [1, 9, 1, 0, 5, 0, 0, 0, 6, 0, 0, 0]);
+    assert_eq!(encode_deleted(stores), [2, 2, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0]);
+    assert_eq!(encode_rule_gone(QueueId(5), 6), [2, 9, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0]);
     let rule = Rule { name: "r".into(), filter: Filter::True, action: None };
     let drawn_rule: &[&[u8]] = &[
-        &[1, 9, 0, 0],
+        &[2, 9, 0, 0],
         &[5, 0, 0, 0],
         &[6, 0, 0, 0],
+        &[0, 0, 0, 0],
         &[7, 0, 0, 0, 0, 0, 0, 0],
         &[1, 0, 0, 0, b'r'],
         &[0],
@@ -406,7 +411,7 @@ fn the_bytes_of_records_match_the_format_document() {
     ];
     assert_eq!(encode_rule(QueueId(5), 6, &rule, Timestamp::from_millis(7)), drawn_rule.concat());
     let changed = encode_changed(QueueId(5), 7, 2, State::Deferred);
-    assert_eq!(changed, [1, 5, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
+    assert_eq!(changed, [2, 5, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
 }
 
 #[test]
@@ -414,10 +419,10 @@ fn the_bytes_of_a_history_match_the_format_document() {
     let digests = [crate::store::history::Digest([7; 16]), crate::store::history::Digest([8; 16])];
     let at = Timestamp::from_millis(4);
     let drawn: &[&[u8]] = &[
-        &[1, 8, 0, 0, 5, 0, 0, 0],
+        &[2, 8, 0, 0, 5, 0, 0, 0],
         &[3, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 0, 2, 0],
         &[4, 0, 0, 0, 0, 0, 0, 0],
-        &[2, 0, 0, 0],
         &[7; 16],
         &[8; 16],
     ];
@@ -426,26 +431,27 @@ fn the_bytes_of_a_history_match_the_format_document() {
     let run = HistoryRun { queue: QueueId(5), number: 3, at, digests: digests.to_vec() };
     assert_eq!(Fact::decode(&record), Ok(Fact::History(run)));
     let forgotten = encode_forgotten(QueueId(5), 9);
-    assert_eq!(forgotten, [1, 8, 1, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(forgotten, [2, 8, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(Fact::decode(&forgotten), Ok(Fact::Forgotten { queue: QueueId(5), kept_from: 9 }));
 }
 
 #[test]
 fn a_history_that_cannot_be_is_named() {
-    let record = |form: u8, number: u64, count: u32| {
-        let mut record = vec![1, 8, form, 0, 5, 0, 0, 0];
+    let record = |form: u8, number: u64, count: u16| {
+        let mut record = vec![2, 8, 0, 0, 5, 0, 0, 0];
         record.extend_from_slice(&number.to_le_bytes());
-        record.extend_from_slice(&4u64.to_le_bytes());
+        record.extend_from_slice(&[form, 0]);
         record.extend_from_slice(&count.to_le_bytes());
+        record.extend_from_slice(&4u64.to_le_bytes());
         record.resize(record.len() + 16 * HISTORY_IDS_MAX, 9);
         record
     };
-    let most = u32::try_from(HISTORY_IDS_MAX).unwrap();
+    let most = u16::try_from(HISTORY_IDS_MAX).unwrap();
     let value = |field, value| Err(RecordError::Value { field, value });
     let cases = [
         (record(0, 1, most), Ok(())),
         (record(0, 1, most + 1), value("id count", u64::from(most) + 1)),
-        (record(0, 1, u32::MAX), value("id count", u64::from(u32::MAX))),
+        (record(0, 1, u16::MAX), value("id count", u64::from(u16::MAX))),
         (record(0, SEQUENCE_END - 1, 1), Ok(())),
         (record(0, SEQUENCE_END, 1), value("number", SEQUENCE_END)),
         (record(1, SEQUENCE_END, 0), value("number", SEQUENCE_END)),

@@ -48,6 +48,9 @@ pub enum OpenError {
     /// Another process has it.
     #[error("`{}` is in use by another process", directory.display())]
     InUse { directory: PathBuf },
+    /// A migration of its journal was interrupted.
+    #[error("the migration of the journal in `{}` was interrupted: `ferrybus journal migrate` ends it", directory.display())]
+    Migration { directory: PathBuf },
     #[error("`{}` cannot be opened", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -55,6 +58,16 @@ pub enum OpenError {
 impl RealDisk {
     /// Opens `directory`, creating it where it is missing, and locks it.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let disk = Self::open_in_migration(directory)?;
+        let directory = disk.directory();
+        if has_interrupted_migration(directory) {
+            return Err(OpenError::Migration { directory: directory.to_path_buf() });
+        }
+        Ok(disk)
+    }
+
+    /// The same for the migration itself.
+    pub(crate) fn open_in_migration(directory: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let directory = directory.into();
         DirBuilder::new()
             .recursive(true)
@@ -287,9 +300,21 @@ const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// Writes of so many bytes go past the page cache. A smaller one shares its last page with the next.
 const DONTCACHE_BYTES_MIN: usize = 256 << 10;
 /// Permissions of what is made here.
-const FOLDER_MODE: u32 = 0o700;
+pub(crate) const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
+
+/// Folder of the migrated journal, complete, while the old one moves out of its place.
+pub(crate) const MIGRATED: &str = "migrated";
+/// Folder of the migrated journal while it moves into the place of the old one.
+pub(crate) const INSTALLING: &str = "migrated-installing";
+/// Folder of the journal that was migrated.
+pub(crate) const OLD_JOURNAL: &str = "format-1";
+
+/// Whether a migration of the folder was begun, and has to be ended before its journal is opened.
+fn has_interrupted_migration(directory: &Path) -> bool {
+    [MIGRATED, INSTALLING].iter().any(|name| directory.join(name).exists())
+}
 /// Files kept open; one that is not is opened again when it is needed.
 const OPEN_FILES_MAX: usize = 64;
 /// Linux takes this many parts in one call (`IOV_MAX`).

@@ -2,9 +2,20 @@ use proptest::prelude::*;
 
 use super::*;
 
+const HEADER_AT_0: SegmentHeader = SegmentHeader {
+    version: VERSION,
+    base: 0,
+    incarnation: 2,
+    synced: 0,
+    tail: 0,
+    previous: 0,
+    resume: None,
+};
+
 fn segment() -> impl Strategy<Value = SegmentHeader> {
     (any::<[u64; 4]>(), any::<u32>(), any::<Option<u32>>()).prop_map(|(numbers, previous, resume)| {
         SegmentHeader {
+            version: if numbers[0].is_multiple_of(2) { VERSION } else { VERSION_0_1 },
             base: numbers[0] >> 8 << 6,
             incarnation: numbers[1],
             synced: numbers[2] >> 2,
@@ -16,8 +27,9 @@ fn segment() -> impl Strategy<Value = SegmentHeader> {
 }
 
 fn batch() -> impl Strategy<Value = BatchHeader> {
-    (0..5_usize, any::<[u32; 3]>(), any::<[u64; 5]>()).prop_map(|(kind, small, large)| BatchHeader {
-        kind: BatchKind::ALL[kind].1,
+    (any::<[u16; 2]>(), any::<[u32; 3]>(), any::<[u64; 5]>()).prop_map(|(codes, small, large)| BatchHeader {
+        kind: BatchKind::from_code(codes[0] % 12),
+        flags: codes[1],
         count: small[0],
         previous: small[1],
         length: small[2],
@@ -91,15 +103,16 @@ proptest! {
 #[test]
 fn the_layout_is_the_documented_one() {
     let header =
-        SegmentHeader { base: 64, incarnation: 2, synced: 3, tail: 128, previous: 5, resume: Some(6) }
+        SegmentHeader { base: 64, synced: 3, tail: 128, previous: 5, resume: Some(6), ..HEADER_AT_0 }
             .encode();
     assert_eq!(&header[..8], b"FERRYSEG");
     let words: Vec<u64> =
         header.chunks_exact(8).skip(1).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-    assert_eq!(words[..6], [1, 64, 2, 3, 128, 1 << 32 | 6]);
+    assert_eq!(words[..6], [2, 64, 2, 3, 128, 1 << 32 | 6]);
     assert_eq!(header[56..60], 5_u32.to_le_bytes());
     let batch = BatchHeader {
         kind: BatchKind::Seal,
+        flags: 0x0201,
         count: 1,
         previous: 2,
         length: 3,
@@ -110,7 +123,7 @@ fn the_layout_is_the_documented_one() {
         extra: 8,
     };
     let (bytes, checksum) = batch.encode(RecordsChecksum::new(Seed::of(5)));
-    assert_eq!(&bytes[..8], b"FBAT\x03\0\0\0");
+    assert_eq!(&bytes[..8], b"FBAT\x03\0\x01\x02");
     assert_eq!(bytes[8..20], [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
     assert_eq!((bytes[20], bytes[28], bytes[36], bytes[44], bytes[52]), (4, 5, 6, 7, 8));
     assert_eq!(bytes[60..], checksum.to_le_bytes());
@@ -119,8 +132,7 @@ fn the_layout_is_the_documented_one() {
 
 #[test]
 fn positions_that_no_journal_reaches_are_refused() {
-    let good =
-        SegmentHeader { base: POSITION_MAX, incarnation: 0, synced: 0, tail: 0, previous: 0, resume: None };
+    let good = SegmentHeader { base: POSITION_MAX, ..HEADER_AT_0 };
     assert!(SegmentHeader::decode(&good.encode()).is_ok());
     for bad in [
         SegmentHeader { base: POSITION_MAX + 64, ..good },
@@ -133,11 +145,50 @@ fn positions_that_no_journal_reaches_are_refused() {
 }
 
 #[test]
-fn a_header_of_another_version_names_it() {
-    let mut bytes =
-        SegmentHeader { base: 0, incarnation: 0, synced: 0, tail: 0, previous: 0, resume: None }.encode();
-    bytes[8] = 9;
-    assert_eq!(SegmentHeader::decode(&with_checksum(bytes, 0)), Err(NotASegment::Version(9)));
+fn a_segment_header_of_a_newer_version_is_refused_as_such() {
+    let cases = [
+        (8, NewerPart::Format(9)),
+        (12, NewerPart::SegmentFlags(9)),
+        (53, NewerPart::SegmentResume(9 << 40)),
+    ];
+    for (at, part) in cases {
+        let mut bytes = HEADER_AT_0.encode();
+        bytes[at] = 9;
+        assert_eq!(SegmentHeader::decode(&with_checksum(bytes, 0)), Err(NotASegment::Newer(part)));
+    }
     assert_eq!(SegmentHeader::decode(&spare_header()), Err(NotASegment::Spare));
     assert_eq!(SegmentHeader::decode(&[0; 64]), Err(NotASegment::Unknown));
+}
+
+#[test]
+fn each_part_of_a_batch_that_is_not_known_is_named() {
+    let batch = |kind, flags, extra| BatchHeader {
+        kind,
+        flags,
+        count: 0,
+        previous: 0,
+        length: 64,
+        position: 64,
+        incarnation: 1,
+        synced: 0,
+        tail: 0,
+        extra,
+    };
+    let chain = encode_resume(Some(7));
+    let cases = [
+        (batch(BatchKind::Data, 0, 0), None),
+        (batch(BatchKind::Data, 0, chain), None),
+        (batch(BatchKind::Gap, 0, chain), None),
+        (batch(BatchKind::Seal, 0, u64::MAX), None),
+        (batch(BatchKind::Newer(7), 0, 0), Some(NewerPart::BatchKind(7))),
+        (batch(BatchKind::Data, 4, 0), Some(NewerPart::BatchFlags(4))),
+        (batch(BatchKind::Data, 0, 1 << 33), Some(NewerPart::BatchExtra(1 << 33))),
+        (batch(BatchKind::Gap, 0, chain | 1 << 63), Some(NewerPart::BatchExtra(1 << 63))),
+        (batch(BatchKind::Summary, 0, 1), Some(NewerPart::BatchExtra(1))),
+        (batch(BatchKind::Closed, 0, 2), Some(NewerPart::BatchExtra(2))),
+        (batch(BatchKind::Mark, 0, 3), Some(NewerPart::BatchExtra(3))),
+    ];
+    for (header, newer) in cases {
+        assert_eq!(header.newer(), newer, "{header:?}");
+    }
 }

@@ -107,10 +107,10 @@ impl Journal {
         let (appender, mut context) = self.appending();
         appender.seal_open(&mut context);
         if closes {
-            appender.push_mark(&mut context, BatchKind::Closed);
+            appender.push_empty(&mut context, BatchKind::Closed);
             self.closing = Closing::Marked;
         } else if !appender.has_pending() && tail_is_due {
-            appender.push_mark(&mut context, BatchKind::Data);
+            appender.push_empty(&mut context, BatchKind::Data);
         }
     }
 

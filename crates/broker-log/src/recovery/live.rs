@@ -29,7 +29,6 @@ impl Tip {
     /// Reads the newest segment to its end.
     pub(crate) fn find(disk: &dyn Disk, inventory: &FileInventory) -> Result<Self, RecoveryError> {
         let Some(newest) = inventory.segments.last() else { return Ok(Self::default()) };
-        let failed = |error| RecoveryError::disk("reading", Some(newest.file), &error);
         let mut scanner = Scanner::new(newest.file, &newest.header, newest.length);
         let mut tip = Self {
             position: scanner.position(),
@@ -46,7 +45,7 @@ impl Tip {
                     tip.synced = tip.synced.max(batch.header.synced);
                     closed = batch.header.kind == BatchKind::Closed;
                 }
-                Err(ScanEnd::Io(error)) => return Err(failed(error)),
+                Err(ScanEnd::Failed(error)) => return Err(error),
                 Err(ScanEnd::Bad(fault)) => {
                     tip.fault = Some(fault);
                     break;
@@ -55,7 +54,7 @@ impl Tip {
         }
         tip.claimed = tip.synced;
         if !closed {
-            let behind = scanner.claims_from(disk, tip.position).map_err(failed)?;
+            let behind = scanner.claims_from(disk, tip.position)?;
             tip.claimed = tip.claimed.max(behind);
         }
         if tip.claimed > tip.position {

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
     file_inventory::FileInventory,
-    format::{BatchKind, spare_header},
+    format::{BatchKind, HEADER, spare_header},
     journal::RecoveredState,
     recovery::replay::Replay,
     segment_pool::{SegmentPool, longest_spare},
     segments::{Segment, Segments},
     work,
-    writer::{Watermarks, Writer},
+    writer::{Watermarks, Writer, WrittenBy},
 };
 
 pub(crate) fn open(
@@ -75,7 +75,9 @@ impl Opening<'_> {
     /// Writes the mark of this opening, in a new segment where one is needed.
     fn begin(mut self) -> Result<RecoveredState, RecoveryError> {
         let end = self.replay.end;
-        let mut writer = Writer::new(end, self.replay.chain);
+        // A batch has at least 64 bytes, so this number is beyond those of all batches before.
+        let number = self.replay.number.unwrap_or(end / HEADER);
+        let mut writer = Writer::new(end, self.replay.chain, number);
         let mut segments = std::mem::take(&mut self.replay.segments);
         let fresh = segments.is_empty() || self.replay.sealed;
         let mut newest = match segments.pop_back() {
@@ -91,9 +93,9 @@ impl Opening<'_> {
         let marks = Watermarks { synced: end, tail };
         if fresh {
             self.replay.summary.reset(newest.base);
-            writer.begin_segment(&newest, marks, None);
+            writer.begin_segment(&newest, marks, None, &WrittenBy::of(self.config, self.config.opened_at));
         }
-        writer.push_mark(&newest, marks, BatchKind::Data, 0);
+        writer.push_empty(&newest, marks, BatchKind::Data, 0);
         if let Some(group) = writer.next_group(|_| true) {
             let parts: Vec<IoSlice<'_>> = group.parts.iter().map(|part: &Bytes| IoSlice::new(part)).collect();
             self.disk

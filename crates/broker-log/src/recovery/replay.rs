@@ -29,6 +29,8 @@ pub(crate) struct Replay {
     pub end: u64,
     /// Checksum of that batch.
     pub chain: u32,
+    /// Its number, if the newest segment begins with a mark: a repair may have replaced that by a gap.
+    pub number: Option<u64>,
     /// The newest segment is sealed: the next batch begins a new one.
     pub sealed: bool,
     /// Durable position, as the batches state it.
@@ -58,6 +60,7 @@ impl Replay {
             dropped: Vec::new(),
             end: 0,
             chain: 0,
+            number: None,
             sealed: false,
             synced: tip.synced,
             summary: SummaryBuilder::new(0, config.segment_bytes),
@@ -83,6 +86,7 @@ impl Replay {
         self.sealed = false;
         self.end = header.base + HEADER;
         self.chain = header.chain();
+        self.number = None;
         self.segments.push_back(Segment {
             number,
             file: present.file,
@@ -104,10 +108,9 @@ impl Replay {
         tip: &Tip,
         sink: Sink<'_>,
     ) -> Result<Ending, RecoveryError> {
-        let failed = |error| RecoveryError::disk("reading", Some(present.file), &error);
         // A segment that was never synced may have kept its summary and lost its bodies.
         if next.header.base <= tip.synced
-            && let Some(summary) = summary_of(disk, present, &next.header).map_err(failed)?
+            && let Some(summary) = summary_of(disk, present, &next.header)?
             && self.summarized(disk, present, &summary, sink)
         {
             self.end = next.header.base;
@@ -125,12 +128,12 @@ impl Replay {
             }
             match scanner.next(disk) {
                 Ok(batch) => self.batch(&batch, &scanner, sink),
-                Err(ScanEnd::Io(error)) => return Err(failed(error)),
+                Err(ScanEnd::Failed(error)) => return Err(error),
                 Err(ScanEnd::Bad(fault)) => break fault,
             }
         };
         // The segment does not reach the next one. If anything behind was durable, this was too.
-        let behind = scanner.claims_from(disk, scanner.position()).map_err(failed)?;
+        let behind = scanner.claims_from(disk, scanner.position())?;
         let claimed = tip.claimed.max(behind).max(next.header.synced);
         if claimed > self.end {
             return Err(damaged(Some(present), self.end, Some(fault), claimed));
@@ -151,9 +154,7 @@ impl Replay {
         while scanner.position() < tip.position {
             match scanner.next(disk) {
                 Ok(batch) => self.batch(&batch, &scanner, sink),
-                Err(ScanEnd::Io(error)) => {
-                    return Err(RecoveryError::disk("reading", Some(present.file), &error));
-                }
+                Err(ScanEnd::Failed(error)) => return Err(error),
                 // It was whole a moment ago.
                 Err(ScanEnd::Bad(fault)) => {
                     return Err(damaged(Some(present), scanner.position(), Some(fault), tip.position));
@@ -181,6 +182,7 @@ impl Replay {
         if batch.header.kind != BatchKind::Closed {
             self.end = batch.end();
             self.chain = scanner.chain();
+            self.number = scanner.number();
         }
     }
 
@@ -236,14 +238,14 @@ fn summary_of(
     disk: &dyn Disk,
     present: &SegmentFile,
     next: &SegmentHeader,
-) -> std::io::Result<Option<Batch>> {
+) -> Result<Option<Batch>, RecoveryError> {
     let mut scanner = Scanner::new(present.file, &present.header, present.length);
     let Some(seal_at) = next.base.checked_sub(HEADER).filter(|at| *at > present.header.base) else {
         return Ok(None);
     };
     let seal = match scanner.batch_at(disk, seal_at) {
         Ok(batch) => batch,
-        Err(ScanEnd::Io(error)) => return Err(error),
+        Err(ScanEnd::Failed(error)) => return Err(error),
         Err(ScanEnd::Bad(_)) => return Ok(None),
     };
     let (kind, at) = (seal.header.kind, seal.header.extra);
@@ -259,7 +261,7 @@ fn summary_of(
                 && batch.header.count == 1;
             Ok(fits.then_some(batch))
         }
-        Err(ScanEnd::Io(error)) => Err(error),
+        Err(ScanEnd::Failed(error)) => Err(error),
         Err(ScanEnd::Bad(_)) => Ok(None),
     }
 }

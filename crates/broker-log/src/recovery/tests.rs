@@ -8,9 +8,19 @@ use std::{
 
 use crate::{
     DamageKind, Disk, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, Journal, JournalConfig, MemDisk,
-    Position, RecoveryError,
-    format::{HEADER_LEN, SegmentHeader, spare_header},
+    NewerPart, Position, RecoveryError,
+    format::{HEADER_LEN, SegmentHeader, VERSION, spare_header},
     recover,
+};
+
+const HEADER_AT_0: SegmentHeader = SegmentHeader {
+    version: VERSION,
+    base: 0,
+    incarnation: 1,
+    synced: 0,
+    tail: 0,
+    previous: 0,
+    resume: None,
 };
 
 fn config() -> JournalConfig {
@@ -97,18 +107,40 @@ fn after_a_clean_shutdown_damage_to_the_last_batch_is_noticed() {
     }
 }
 
-#[test]
-fn another_version_is_refused_by_name() {
-    let disk = MemDisk::new();
-    drop(open(&disk).unwrap());
+/// The segment's header with another version.
+fn of_version(disk: &MemDisk, version: u8) {
     let mut contents = disk.contents(FileId(0)).unwrap();
-    contents[8] = 2;
+    contents[8] = version;
     let checksum = crc32c::crc32c(&contents[..60]).to_le_bytes();
     contents[60..64].copy_from_slice(&checksum);
     disk.replace(FileId(0), contents);
-    let error = open(&disk).unwrap_err();
-    assert_eq!(error, RecoveryError::Version { file: FileId(0), found: 2, known: 1 });
-    assert_eq!(error.to_string(), "`00000000.segment` has format 2, this program reads format 1");
+}
+
+#[test]
+fn another_version_is_refused_by_name_and_nothing_is_changed() {
+    let older = RecoveryError::Older { file: FileId(0) };
+    let newer = RecoveryError::Newer { file: FileId(0), offset: 0, part: NewerPart::Format(3) };
+    let texts = [
+        (
+            1,
+            older,
+            "`00000000.segment` has the format of ferrybus 0.1.0: `ferrybus journal migrate` rewrites the journal in the present one",
+        ),
+        (
+            3,
+            newer,
+            "`00000000.segment` at offset 0 was written by a newer version of ferrybus: format 3 is not known to this one",
+        ),
+    ];
+    for (version, expected, text) in texts {
+        let disk = MemDisk::new();
+        drop(open(&disk).unwrap());
+        of_version(&disk, version);
+        let before = disk.contents(FileId(0));
+        let error = open(&disk).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error), (text, expected));
+        assert_eq!(disk.contents(FileId(0)), before);
+    }
 }
 
 #[test]
@@ -130,7 +162,7 @@ fn a_foreign_or_empty_file_is_taken_for_a_spare() {
 #[test]
 fn a_segment_that_says_it_begins_later_than_the_tail_is_not_alone() {
     let disk = MemDisk::new();
-    let header = SegmentHeader { base: 640, incarnation: 1, synced: 640, tail: 0, previous: 0, resume: None };
+    let header = SegmentHeader { base: 640, synced: 640, ..HEADER_AT_0 };
     disk.create(FileId(0), 0).unwrap();
     disk.write_at(FileId(0), 0, &[IoSlice::new(&header.encode())]).unwrap();
     let Err(RecoveryError::Damaged(damage)) = open(&disk) else { panic!("it opened") };
@@ -142,8 +174,7 @@ fn a_segment_that_says_it_begins_later_than_the_tail_is_not_alone() {
 fn headers_at_the_end_of_the_numbers_are_refused_without_a_panic() {
     for base in [u64::MAX, u64::MAX - 63, 1 << 63, (1 << 62) + 64, 1 << 62, (1 << 62) - 6400] {
         let disk = MemDisk::new();
-        let header =
-            SegmentHeader { base, incarnation: 1, synced: base, tail: base, previous: 0, resume: None };
+        let header = SegmentHeader { base, synced: base, tail: base, ..HEADER_AT_0 };
         disk.create(FileId(u32::MAX), 0).unwrap();
         let mut contents = header.encode().to_vec();
         contents.resize(8192, 0);

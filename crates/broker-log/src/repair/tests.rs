@@ -89,6 +89,38 @@ fn an_intact_journal_is_reported_whole_and_left_alone() {
 }
 
 #[test]
+fn the_marks_say_how_many_batches_are_missing() {
+    let (disk, records) = filled();
+    let whole = check(&disk).unwrap();
+    let of = |number: usize| whole.segments[number].clone();
+    let segment_of =
+        |at: Position| whole.segments.iter().rfind(|segment| segment.begin <= at).map(|segment| segment.file);
+    // Two batches of a full segment, one behind the other, are zeros.
+    let inside: Vec<Position> =
+        records.iter().map(|(at, _)| *at).filter(|at| segment_of(*at) == Some(of(1).file)).collect();
+    let (file, from) = place(&disk, inside[3]);
+    let (_, to) = place(&disk, inside[9]);
+    zero(&disk, file, from - 12, to - from - 64);
+    let report = check(&disk).unwrap();
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!(loss.batches, Some(2), "{loss:?}");
+
+    // A whole segment is gone.
+    let (disk, _) = filled();
+    disk.delete(of(1).file).unwrap();
+    let report = check(&disk).unwrap();
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!(loss.batches, Some(of(1).batches), "{loss:?}");
+
+    // The mark itself is damaged: the segment before it says its number.
+    let (disk, _) = filled();
+    flip(&disk, of(1).file, 64 + 80);
+    let report = check(&disk).unwrap();
+    let [loss] = &report.losses[..] else { panic!("{report:?}") };
+    assert_eq!((loss.batches, loss.records), (Some(1), Some(0)), "{loss:?}");
+}
+
+#[test]
 fn a_flipped_bit_costs_one_record_and_no_other() {
     // Records of the first, a middle and the newest segment.
     for victim in [0_usize, 4, 61, 116] {

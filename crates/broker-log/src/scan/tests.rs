@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     MemDisk,
     segments::Segment,
-    writer::{Watermarks, Writer},
+    writer::{Watermarks, Writer, WrittenBy},
 };
 
 const FILE: FileId = FileId(1);
@@ -23,8 +23,9 @@ fn written(base: u64, batches: &[Vec<Vec<u8>>]) -> (Vec<u8>, SegmentHeader) {
         file_bytes: 0,
         live: 0,
     };
-    let mut writer = Writer::new(base, 3);
-    writer.begin_segment(&segment, Watermarks { synced: 0, tail: 0 }, None);
+    let mut writer = Writer::new(base, 3, 41);
+    let written_by = WrittenBy { shard: 1, node: 2, time: 3 };
+    writer.begin_segment(&segment, Watermarks { synced: 0, tail: 0 }, None, &written_by);
     for batch in batches {
         for record in batch {
             writer.next_record(&segment);
@@ -55,9 +56,10 @@ fn read(bytes: &[u8], header: &SegmentHeader) -> (Vec<Vec<Vec<u8>>>, DamageKind)
     let mut batches = Vec::new();
     loop {
         match scanner.next(&disk) {
+            Ok(batch) if batch.header.kind == BatchKind::Mark => {}
             Ok(batch) => batches.push(batch.records().map(|stored| stored.bytes.to_vec()).collect()),
             Err(ScanEnd::Bad(fault)) => return (batches, fault),
-            Err(ScanEnd::Io(error)) => panic!("{error}"),
+            Err(ScanEnd::Failed(error)) => panic!("{error}"),
         }
     }
 }
@@ -105,7 +107,15 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000), base: u64) {
-        let header = SegmentHeader { base, incarnation: 1, synced: 0, tail: 0, previous: 0, resume: None };
+        let header = SegmentHeader {
+            version: VERSION,
+            base,
+            incarnation: 1,
+            synced: 0,
+            tail: 0,
+            previous: 0,
+            resume: None,
+        };
         let disk = on_disk(&bytes);
         let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
         prop_assert!(scanner.next(&disk).is_err());
@@ -118,12 +128,13 @@ proptest! {
 fn intact_batches_behind_damage_state_the_durable_position() {
     let batches: Vec<_> = (0..4_u8).map(|n| vec![vec![n; 100]]).collect();
     let (mut bytes, header) = written(0, &batches);
-    bytes[64 + 80] ^= 1;
+    bytes[256 + 80] ^= 1;
     let disk = on_disk(&bytes);
     let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
+    assert_eq!(scanner.next(&disk).unwrap().mark.map(|mark| mark.number), Some(42));
     assert!(matches!(scanner.next(&disk), Err(ScanEnd::Bad(DamageKind::Checksum))));
     // The fourth batch says that the third was durable.
-    assert_eq!(scanner.claims_from(&disk, 64).unwrap(), 64 + 3 * 192);
+    assert_eq!(scanner.claims_from(&disk, 64).unwrap(), 256 + 3 * 192);
 }
 
 #[test]
@@ -133,4 +144,57 @@ fn a_lost_segment_header_is_known_from_the_first_batch() {
     let disk = on_disk(&bytes);
     let found = Scanner::orphan(&disk, FILE, bytes.len() as u64).unwrap().unwrap();
     assert_eq!((found.base, found.incarnation, found.chain()), (6400, header.incarnation, header.chain()));
+}
+
+/// The same bytes with a batch header changed, and its checksum made right again.
+fn with_batch(bytes: &[u8], offset: usize, change: impl Fn(&mut BatchHeader)) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let mut header = BatchHeader::decode(bytes[offset..].first_chunk().unwrap()).unwrap();
+    change(&mut header);
+    let mut summed = RecordsChecksum::new(Seed::of(header.incarnation));
+    let end = offset + usize::try_from(header.length).unwrap();
+    let records = Bytes::copy_from_slice(&bytes[offset + HEADER_LEN..end]);
+    for record in Records::new(records, 0) {
+        summed.add(record.header.checksum);
+    }
+    bytes[offset..offset + HEADER_LEN].copy_from_slice(&header.encode(summed).0);
+    bytes
+}
+
+type Change = fn(&mut BatchHeader);
+
+#[test]
+fn a_batch_of_a_newer_version_is_refused_wherever_it_is_met() {
+    let (bytes, header) = written(0, &[vec![vec![1; 10]], vec![vec![2; 10]], vec![vec![3; 10]]]);
+    let second = 256 + 128;
+    let cases: [(Change, NewerPart); 3] = [
+        (|batch| batch.kind = BatchKind::Newer(9), NewerPart::BatchKind(9)),
+        (|batch| batch.flags = 2, NewerPart::BatchFlags(2)),
+        (|batch| batch.extra = 1 << 40, NewerPart::BatchExtra(1 << 40)),
+    ];
+    for (change, part) in cases {
+        let newer = RecoveryError::Newer { file: FILE, offset: second as u64, part };
+        let disk = on_disk(&with_batch(&bytes, second, change));
+        let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
+        scanner.next(&disk).unwrap();
+        scanner.next(&disk).unwrap();
+        assert!(matches!(scanner.next(&disk), Err(ScanEnd::Failed(error)) if error == newer));
+        // Behind damage as well: it may be the answer to a client.
+        assert_eq!(scanner.claims_from(&disk, 64).unwrap_err(), newer);
+        assert_eq!(Scanner::orphan(&disk, FILE, bytes.len() as u64).map(|found| found.is_some()), Ok(true));
+    }
+}
+
+#[test]
+fn batches_are_numbered_from_the_mark_of_their_segment_on() {
+    let (bytes, header) = written(0, &[vec![vec![1; 10]], vec![vec![2; 10]]]);
+    let disk = on_disk(&bytes);
+    let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
+    let mut numbers = Vec::new();
+    while scanner.next(&disk).is_ok() {
+        numbers.push(scanner.number());
+    }
+    assert_eq!(numbers, [Some(42), Some(43), Some(44)]);
+    scanner.resume(256, 0);
+    assert_eq!(scanner.number(), None, "behind a place that was skipped");
 }

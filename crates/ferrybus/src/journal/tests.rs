@@ -10,7 +10,7 @@ fn loss(records: Option<u64>, savable: u64) -> Loss {
         fault: DamageKind::Checksum,
         durable: Position(9000),
     };
-    Loss { damage, to: Position(5000), records, savable }
+    Loss { damage, to: Position(5000), records, savable, batches: None }
 }
 
 #[test]
@@ -25,6 +25,9 @@ fn losses_are_reported_as_exactly_as_they_are_known() {
     for (records, savable, expected) in cases {
         assert_eq!(lost(&loss(records, savable)), expected);
     }
+    let of_batches = |batches| lost(&Loss { batches: Some(batches), ..loss(None, 0) });
+    assert_eq!(of_batches(1), "nobody knows how many records are lost, in 1 batch");
+    assert_eq!(of_batches(3), "nobody knows how many records are lost, in 3 batches");
 }
 
 #[test]

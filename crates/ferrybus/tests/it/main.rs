@@ -25,6 +25,7 @@ mod memory_http;
 mod memory_sparse;
 #[cfg(target_os = "linux")]
 mod memory_tls;
+mod migrate;
 mod observe;
 mod permissions;
 mod provision;

@@ -69,7 +69,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 33] = [
+pub(super) const EXAMPLES: [Example; 34] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
@@ -96,6 +96,16 @@ pub(super) const EXAMPLES: [Example; 33] = [
         )
     },
     example("operations.md 2", Play::Alone { before: WRITTEN }),
+    example(
+        "operations.md 3",
+        Play::Alone {
+            before: &[concat!(
+                "cp -r ",
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/fixtures/data-0.1.0 ferrybus-data"
+            )],
+        },
+    ),
     example("features/audit.md 1", Play::Elsewhere("it never ends: `observe.rs` reads the audit log")),
     Example {
         figures: Figures::OfTheDay,
