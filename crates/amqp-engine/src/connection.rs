@@ -314,6 +314,15 @@ impl Connection {
         self.fail_on_error(result);
     }
 
+    /// Replaces the configuration between [`Event::Opened`] and its answer, and does nothing at another time: the host
+    /// that the peer's open names may decide which limits our open states and the connection keeps. Mechanisms,
+    /// the time-out of the open and our longest silence have had their effect by then.
+    pub fn set_config(&mut self, config: impl Into<Arc<Config>>) {
+        if matches!(self.handshake.phase(), Phase::Opening) {
+            self.config = config.into();
+        }
+    }
+
     /// Answers [`Event::Opened`] with our own open.
     pub fn accept_open(&mut self, reply: OpenReply) {
         let result = self.handshake.accept_open(&self.config, &mut self.output, reply);

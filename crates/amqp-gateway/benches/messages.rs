@@ -9,7 +9,7 @@ use amqp_codec::{
     performative::{DeliveryState, Flow},
     types::ReceiverSettleMode,
 };
-use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
+use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer};
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::{
     ClientId, Command, Delivery, Effect, EntityKind, LinkId, Lock, LockId, LockToken, Properties, QueueId,
@@ -30,11 +30,14 @@ fn now() -> Now {
 
 /// A gateway with one link, opened by the script and the core's answer.
 fn opened(script: &mut Script) -> (Gateway, LinkId, Vec<Command>) {
-    let authority = Authority::new(Credentials::development(Anonymous::Allow));
+    let authority = Arc::new(Authority::new(Credentials::development(Anonymous::Allow)));
     let peer = Peer { tls: false, certificate_subject: None, loopback: true };
     let config = Arc::new(GatewayConfig { deliver_window_bytes: 1 << 30, ..GatewayConfig::default() });
-    let mut gateway = Gateway::new(config, Arc::new(authority), ClientId(1), peer, 1, now());
+    let namespace = GatewayNamespace { name: "default".into(), authority, config };
+    let (authority, config) = (Arc::clone(&namespace.authority), Arc::clone(&namespace.config));
+    let mut gateway = Gateway::new(config, authority, ClientId(1), peer, 1, now());
     gateway.handle_input(now(), script.take_output());
+    gateway.place_in(now(), &namespace);
     let commands = gateway.take_commands();
     let queue = QueueInfo {
         queue: QueueId(1),

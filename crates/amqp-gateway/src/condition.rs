@@ -4,7 +4,7 @@
 
 mod text;
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use broker_core::{
     AttachError, CommitError, EntityError, PublishError, QuotaError, SessionError, SettleError,
@@ -12,8 +12,8 @@ use broker_core::{
 };
 
 use crate::{
-    address::AddressError, fault_injection::table::FaultKind, link::selector::SelectorError,
-    refusal_log::Severity,
+    address::AddressError, connection::placement::PlacementRefusal, fault_injection::table::FaultKind,
+    link::selector::SelectorError, refusal_log::Severity,
 };
 
 /// Reason of a refusal, by the gateway or by the core.
@@ -122,6 +122,13 @@ pub(crate) enum Refusal {
     TooManyConnections {
         limit: usize,
     },
+    /// A connection that gets no namespace, or whose namespace is no more to be used.
+    Placement(PlacementRefusal),
+    /// The namespace of the open refuses the log-in, or lets nobody in who uses no SASL.
+    LogIn {
+        namespace: Arc<str>,
+        uses_sasl: bool,
+    },
     /// A management operation nobody knows.
     UnknownOperation {
         operation: String,
@@ -187,12 +194,13 @@ pub(crate) struct Named {
 }
 
 impl Refusal {
-    /// The weight for an operator: receivers that wait for a session, links that idle and a broker that ends are refused
-    /// in the usual course of things.
+    /// The weight for an operator: receivers that wait for a session, links that idle, namespaces that an operator has held
+    /// or deleted and a broker that ends are refused in the usual course of things.
     pub(crate) const fn severity(&self) -> Severity {
         match self {
             Self::Attach(AttachError::SessionTimeout)
             | Self::Idle { .. }
+            | Self::Placement(PlacementRefusal::OnHold { .. } | PlacementRefusal::Deleted { .. })
             | Self::ShuttingDown
             | Self::Ended => Severity::Routine,
             _ => Severity::Warning,
@@ -220,6 +228,7 @@ impl Refusal {
             | Self::UnreadAnswers { .. }
             | Self::TooManyLinks { .. }
             | Self::TooManyConnections { .. } => ("amqp:resource-limit-exceeded", 403),
+            Self::Placement(refusal) => placement(refusal),
             Self::TooLarge { .. } | Self::PropertyTooLarge { .. } | Self::PropertiesTooLarge { .. } => {
                 ("amqp:link:message-size-exceeded", 400)
             }
@@ -228,9 +237,10 @@ impl Refusal {
                 ("com.microsoft:argument-out-of-range", 400)
             }
             Self::BadRequest { .. } | Self::BadAnnotation { .. } => ("com.microsoft:argument-error", 400),
-            Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
-                ("amqp:unauthorized-access", 401)
-            }
+            Self::Unauthorized { .. }
+            | Self::ClaimExpired { .. }
+            | Self::BadToken { .. }
+            | Self::LogIn { .. } => ("amqp:unauthorized-access", 401),
             Self::NoAddress { .. }
             | Self::NoTarget
             | Self::Selector(_)
@@ -272,6 +282,16 @@ const fn fault(kind: FaultKind) -> (&'static str, i32) {
         FaultKind::DropConnection => ("amqp:connection:forced", 503),
         FaultKind::LoseLock => ("com.microsoft:message-lock-lost", 410),
         FaultKind::RejectSettlement | FaultKind::DelaySettlement(_) => ("amqp:internal-error", 500),
+    }
+}
+
+/// The name of a connection without a namespace. SDKs take a not-found for final, and wait before they try again where
+/// the server is busy (decision 46).
+const fn placement(refusal: &PlacementRefusal) -> (&'static str, i32) {
+    match refusal {
+        PlacementRefusal::Unknown { .. } | PlacementRefusal::Deleted { .. } => ("amqp:not-found", 404),
+        PlacementRefusal::OnHold { .. } => ("com.microsoft:server-busy", 503),
+        PlacementRefusal::TooManyConnections { .. } => ("amqp:resource-limit-exceeded", 403),
     }
 }
 

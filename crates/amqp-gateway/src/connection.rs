@@ -6,8 +6,11 @@ mod client;
 mod client_library;
 mod delivery_window;
 pub(crate) mod handshake;
+pub(crate) mod opening;
+pub(crate) mod placement;
 pub(crate) mod record;
 mod registration;
+mod sasl_exchange;
 
 pub(crate) use client::Client;
 pub(crate) use registration::{CoreRegistration, DELIVERY_BYTES};

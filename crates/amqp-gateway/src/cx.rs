@@ -9,7 +9,6 @@ use amqp_codec::{performative::Error, types::Symbol};
 use amqp_engine::{Connection, LinkKey, Origin, config::SHORT_DESCRIPTION};
 use broker_auth::{Right, Scope};
 use broker_core::{Command, EntityPath, LockId, Outcome, QueueId, SequenceNumber, SettleError};
-use bytes::Bytes;
 
 use crate::{
     condition::Refusal,
@@ -62,18 +61,6 @@ impl Cx {
         let condition = refusal.named().condition;
         self.config.refusals.write(self.now.instant, refusal.severity(), condition, &text);
         text
-    }
-
-    /// The client chose a SASL mechanism.
-    pub(crate) fn on_sasl(&mut self, mechanism: Symbol, response: Option<&Bytes>) {
-        let Self { client, engine, record, .. } = self;
-        client.on_sasl(mechanism, response, engine, record);
-    }
-
-    /// The client answers the challenge for its missing initial response.
-    pub(crate) fn on_sasl_response(&mut self, response: &Bytes) {
-        let Self { client, engine, record, .. } = self;
-        client.on_sasl_response(response, engine, record);
     }
 
     /// The engine says that the connection is over.

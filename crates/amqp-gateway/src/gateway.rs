@@ -9,10 +9,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use amqp_codec::{
-    performative::{DeliveryState, Open},
-    raw::RawMap,
-};
+use amqp_codec::{performative::DeliveryState, raw::RawMap};
 use amqp_engine::{Connection, Event, GatherBuffer, IncomingDelivery, LinkKey};
 use broker_auth::{Authority, PeerFacts};
 use broker_core::{ClientId, Command, Effect, Ticket, Timestamp};
@@ -21,7 +18,12 @@ use bytes::BytesMut;
 use crate::{
     condition::Refusal,
     config::{GatewayConfig, Now},
-    connection::{Client, CoreRegistration, handshake, record::ConnectionRecord},
+    connection::{
+        Client, CoreRegistration, handshake,
+        opening::Opening,
+        placement::{GatewayNamespace, Placement, PlacementRefusal, PlacementRequest, PlacementRequests},
+        record::ConnectionRecord,
+    },
     correlation::Correlation,
     cx::Cx,
     dialect::Dialect,
@@ -48,9 +50,26 @@ const TXN_ID: &str = "txn-id";
 /// Most commands that room is made for before they come.
 const COMMANDS_AHEAD_MAX: usize = 1_024;
 
+/// Reason for which the broker ends a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CloseReason {
+    /// The broker stops.
+    Shutdown,
+    /// The broker has failed.
+    Failure,
+    /// An operator wants it.
+    Operator,
+    /// An operator holds the namespace for maintenance.
+    NamespaceHeld,
+    /// The namespace has been deleted.
+    NamespaceDeleted,
+}
+
 /// Summary of a connection for operators: its client, and what it has open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct About {
+    /// The namespace that it means; empty before that is known.
+    pub namespace: Box<str>,
     /// Container id; empty before its open.
     pub container_id: Box<str>,
     /// The user, key or certificate subject that it logged in as; `anonymous` without one.
@@ -75,6 +94,7 @@ pub struct Gateway {
     cx: Cx,
     ends: Endpoints,
     registration: CoreRegistration,
+    placement_requests: PlacementRequests,
     nodes: Nodes,
     faults: InjectedFaults,
     /// Number of commands that the last input became, as a capacity hint for the next.
@@ -83,7 +103,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A connection that has just been accepted. `seed` makes tracking ids and message-ids; it need not be secret
+    /// A connection that has just been accepted. `config` and `authority` are those of the namespace that the TLS server
+    /// name or the host of HTTP leads to, or of the default one: they decide which mechanisms are offered, whether SASL can be left out,
+    /// and the limits until the open is placed. `seed` makes tracking ids and message-ids; it need not be secret
     /// but should differ between connections and between runs.
     pub fn new(
         config: Arc<GatewayConfig>,
@@ -110,6 +132,7 @@ impl Gateway {
             registration: CoreRegistration::new(cx.config.deliver_window_bytes),
             cx,
             ends: Endpoints::new(),
+            placement_requests: PlacementRequests::default(),
             nodes: Nodes::default(),
             faults: InjectedFaults::default(),
             commands_before: 0,
@@ -134,6 +157,27 @@ impl Gateway {
         self.cx.engine.handle_input(now.instant, input);
         self.handle_events();
         self.commands_before = self.cx.commands.len().min(COMMANDS_AHEAD_MAX);
+    }
+
+    /// The namespace that the gateway has to be told before it goes on: the client logs in, or opens. Answered by
+    /// [`Gateway::handle_placement`], at once or later; the time-out of the open goes on. To be asked for after each `handle_*`.
+    pub fn take_placement_request(&mut self) -> Option<PlacementRequest> {
+        if self.cx.engine.is_closing() { None } else { self.placement_requests.take_request() }
+    }
+
+    /// Takes the answer. What the client has sent meanwhile is handled then, and may bring the next request.
+    pub fn handle_placement(&mut self, now: Now, placement: Placement) {
+        self.cx.now = now;
+        self.opening().on_placement(placement);
+        self.raise_delivery_window();
+        self.handle_events();
+    }
+
+    /// Answers whatever the gateway asks with `only`, for a shell with one namespace.
+    pub fn place_in(&mut self, now: Now, only: &GatewayNamespace) {
+        while self.take_placement_request().is_some() {
+            self.handle_placement(now, Placement::To(only.clone()));
+        }
     }
 
     /// The peer will send nothing more.
@@ -238,30 +282,29 @@ impl Gateway {
         self.raise_delivery_window();
     }
 
-    /// Ends the connection because the broker stops: the client is told and may answer.
-    pub fn shut_down(&mut self, now: Now) {
-        self.close(now, &Refusal::ShuttingDown);
-    }
-
-    /// Ends the connection because an operator wants it: the client is told and may answer.
-    pub fn end(&mut self, now: Now) {
-        self.close(now, &Refusal::Ended);
-    }
-
-    fn close(&mut self, now: Now, why: &Refusal) {
+    /// Ends the connection: the client is told and may answer.
+    pub fn close(&mut self, now: Now, reason: CloseReason) {
         self.cx.now = now;
-        self.cx.close(why);
+        let namespace = || Arc::from(self.cx.record.namespace());
+        let refusal = match reason {
+            CloseReason::Shutdown => Refusal::ShuttingDown,
+            CloseReason::Failure => Refusal::Failed,
+            CloseReason::Operator => Refusal::Ended,
+            CloseReason::NamespaceHeld => {
+                Refusal::Placement(PlacementRefusal::OnHold { namespace: namespace() })
+            }
+            CloseReason::NamespaceDeleted => {
+                Refusal::Placement(PlacementRefusal::Deleted { namespace: namespace() })
+            }
+        };
+        self.cx.close(&refusal);
         self.handle_events();
-    }
-
-    /// Ends the connection because the broker has failed: the client is told and may answer.
-    pub fn fail(&mut self, now: Now) {
-        self.close(now, &Refusal::Failed);
     }
 
     /// Summary of the connection, for operators.
     pub fn about(&self) -> About {
         About {
+            namespace: self.cx.record.namespace().into(),
             container_id: self.cx.engine.peer().container_id.as_str().into(),
             user: self.cx.client.grants().identity().name().into(),
             keys: self.cx.client.grants().keys().into_iter().map(Box::from).collect(),
@@ -334,11 +377,11 @@ impl Gateway {
                     self.cx.log_engine_error(by, error.as_ref());
                     self.detacher().on_session_ended(session, by);
                 }
-                Event::SaslInit { mechanism, initial_response, .. } => {
-                    self.cx.on_sasl(mechanism, initial_response.as_ref());
+                Event::SaslInit { mechanism, initial_response, hostname } => {
+                    self.opening().on_sasl_init(mechanism, initial_response.as_ref(), hostname);
                 }
-                Event::SaslResponse(response) => self.cx.on_sasl_response(&response),
-                Event::Opened(open) => self.on_opened(&open),
+                Event::SaslResponse(response) => self.opening().on_sasl_response(&response),
+                Event::Opened(open) => self.opening().on_opened(&open),
                 Event::Unsent { link, deliveries } => self.deliverer().on_unsent(link, &deliveries),
                 // The peer's word on what it sent: it has settled, and needs no answer.
                 Event::SettledByPeer { .. } => {}
@@ -427,13 +470,6 @@ impl Gateway {
             Effect::SessionLost { consumer } => self.detacher().on_session_lost(*consumer),
             _ => {}
         }
-    }
-
-    fn on_opened(&mut self, open: &Open) {
-        self.cx.record.set_opened();
-        self.cx.client.on_opened(open);
-        self.registration.on_opened(&mut self.cx);
-        self.raise_delivery_window();
     }
 
     fn raise_delivery_window(&mut self) {
@@ -544,6 +580,10 @@ impl Gateway {
             },
             _ => {}
         }
+    }
+
+    const fn opening(&mut self) -> Opening<'_> {
+        Opening::new(&mut self.cx, &mut self.registration, &mut self.placement_requests)
     }
 
     const fn attacher(&mut self) -> Attacher<'_> {

@@ -50,10 +50,11 @@ mod transfer;
 /// Facts that the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};
+pub use connection::placement::{GatewayNamespace, Placement, PlacementRefusal, PlacementRequest};
 pub use connection::record::{AuditEvent, ConnectionRecord, Ending, LoginRecord};
 pub use entity_rules::entity_rules;
 pub use fault_injection::table::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
-pub use gateway::{About, Gateway};
+pub use gateway::{About, CloseReason, Gateway};
 pub use otel_spans::{Span, SpanId, SpanKind, TraceContext};
 pub use rate_limit::{Admission, RateLimit};
 pub use refusal_log::{REFUSALS_PER_MINUTE, RefusalLog, Severity};

@@ -38,7 +38,7 @@ pub use refused_login::{LoginRefusal, RefusedLogin};
 pub use rights::{Right, Rights, UnknownRight};
 pub use sas::{SasError, sign_token};
 pub use scope::Scope;
-pub use secret::Secret;
+pub use secret::{SaslResponse, Secret};
 
 /// The name of the built-in development key; the Azure emulator's.
 pub const DEVELOPMENT_KEY_NAME: &str = "RootManageSharedAccessKey";

@@ -1,11 +1,12 @@
-//! A text that must not be seen.
+//! Texts and bytes that must not be seen.
 //!
-//! Invariant: `Debug` never shows the text, and a comparison takes the same time wherever the texts differ.
+//! Invariant: `Debug` never shows them, and a comparison takes the same time wherever the texts differ.
 
 use std::fmt;
 
 use hmac::{Hmac, Mac, digest::CtOutput};
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 /// A key or password.
 #[derive(Clone)]
@@ -67,6 +68,28 @@ impl Seal {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
+    }
+}
+
+/// Response of a SASL mechanism, which may be a password. This copy is erased when it is dropped; the buffer in which it
+/// was read is not.
+pub struct SaslResponse(Zeroizing<Box<[u8]>>);
+
+impl SaslResponse {
+    /// Copies `response`.
+    pub fn new(response: &[u8]) -> Self {
+        Self(Zeroizing::new(response.into()))
+    }
+
+    /// The response, for [`Authority::sasl`](crate::Authority::sasl).
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SaslResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SaslResponse(…)")
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use amqp_gateway::{Admission, Gateway, RateLimit};
+use amqp_gateway::{Admission, Gateway, GatewayNamespace, RateLimit};
 use broker_auth::{PeerFacts, RefusedLogin};
 use broker_core::ClientId;
 use tokio::{
@@ -256,6 +256,9 @@ const fn is_http(first: u8) -> bool {
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
+/// Name of the only namespace.
+const DEFAULT_NAMESPACE: &str = "default";
+
 /// Speaks AMQP to the end. No `async fn`, which would hold what it is given beside what it makes of it.
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
@@ -268,9 +271,14 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let namespace = GatewayNamespace {
+        name: DEFAULT_NAMESPACE.into(),
+        authority: Arc::clone(&shared.authority),
+        config: Arc::clone(&shared.gateway),
+    };
     let gateway = Gateway::new(
-        Arc::clone(&shared.gateway),
-        Arc::clone(&shared.authority),
+        Arc::clone(&namespace.config),
+        Arc::clone(&namespace.authority),
         client,
         peer,
         seed,
@@ -285,7 +293,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
     let driver = Driver::new(
         stream,
-        gateway,
+        (gateway, namespace),
         (client, connection_gauge),
         clock,
         executor,

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_gateway::Gateway;
+use amqp_gateway::{CloseReason, Gateway, GatewayNamespace};
 use broker_core::{ClientId, Effect};
 use bytes::BytesMut;
 use tokio::{
@@ -82,6 +82,8 @@ enum End {
 pub(crate) struct Driver<S> {
     stream: S,
     gateway: Gateway,
+    /// The namespace that every connection means.
+    namespace: GatewayNamespace,
     client: ClientId,
     connection_gauge: ConnectionGauge,
     clock: Arc<Clock>,
@@ -128,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// Ready to run; registers with the node. A peer that reads nothing for `patience` is cut off.
     pub(crate) fn new(
         stream: S,
-        gateway: Gateway,
+        (gateway, namespace): (Gateway, GatewayNamespace),
         (client, connection_gauge): (ClientId, ConnectionGauge),
         clock: Arc<Clock>,
         executor: Arc<Executor>,
@@ -143,6 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         Self {
             stream,
             gateway,
+            namespace,
             client,
             connection_gauge,
             clock,
@@ -227,6 +230,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if let Some(input) = ready.input {
             self.received += input.len() as u64;
             self.gateway.handle_input(now, input);
+            self.gateway.place_in(now, &self.namespace);
             self.connection_gauge.note(self.gateway.authentication());
         }
         for control_message in ready.control_messages {
@@ -243,8 +247,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             return Err(io::Error::other("cut off by an ordered fault"));
         }
         match ready.stop {
-            Some(Shutdown::Failed) => self.gateway.fail(now),
-            Some(Shutdown::Asked | Shutdown::No) => self.gateway.shut_down(now),
+            Some(Shutdown::Failed) => self.gateway.close(now, CloseReason::Failure),
+            Some(Shutdown::Asked | Shutdown::No) => self.gateway.close(now, CloseReason::Shutdown),
             None => {}
         }
         match ready.failure {
@@ -262,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 drop(tell.send(report));
             }
             ControlMessage::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
-            ControlMessage::End => self.gateway.end(self.clock.now()),
+            ControlMessage::End => self.gateway.close(self.clock.now(), CloseReason::Operator),
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_gateway::{Gateway, GatewayConfig, Now};
+use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
 use broker_core::{Batch, ClientId, Effect, Timestamp};
 use bytes::{Bytes, BytesMut};
@@ -96,8 +96,8 @@ struct World<'a> {
     now: u64,
     process: Process,
     connections: Vec<Connection>,
-    config: Arc<GatewayConfig>,
-    authority: Arc<Authority>,
+    /// The only namespace.
+    namespace: GatewayNamespace,
     next_client: u64,
     model: Model,
     report: Report,
@@ -122,8 +122,11 @@ impl<'a> World<'a> {
             now: EPOCH,
             process: Process::new(disk_faults, plan.seed),
             connections: Vec::new(),
-            config: Arc::new(config),
-            authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+            namespace: GatewayNamespace {
+                name: "default".into(),
+                authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+                config: Arc::new(config),
+            },
             next_client: 1,
             model: Model::new(plan.topology.dead_letter_targets(), plan.topology.partitioned()),
             report: Report::default(),
@@ -201,7 +204,7 @@ impl<'a> World<'a> {
         let client = Client::new(purpose, service_bus, id.0, &mut self.cx());
         let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
         let seed = self.rng.next();
-        let (config, authority) = (Arc::clone(&self.config), Arc::clone(&self.authority));
+        let (config, authority) = (Arc::clone(&self.namespace.config), Arc::clone(&self.namespace.authority));
         let gateway = Gateway::new(config, authority, id, peer, seed, self.now());
         let (to_broker, to_client) = (BytesMut::new(), BytesMut::new());
         self.connections.push(Connection { client, gateway, id, to_broker, to_client, effects: Vec::new() });
@@ -289,6 +292,7 @@ impl<'a> World<'a> {
             let bytes = connection.to_broker.split_to(count).freeze();
             self.report.wire.add(&bytes);
             connection.gateway.handle_input(now, bytes);
+            connection.gateway.place_in(now, &self.namespace);
         }
         connection.gateway.handle_deadline(now);
         submit(&mut self.process, connection);

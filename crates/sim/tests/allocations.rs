@@ -18,7 +18,7 @@ use amqp_codec::{
     performative::{DeliveryState, Flow},
     types::ReceiverSettleMode,
 };
-use amqp_gateway::{Gateway, GatewayConfig, Now};
+use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
 use broker_core::{Batch, ClientId, Command, CoreConfig, EntityKind, EntitySettings, Ticket, Timestamp};
 use broker_log::{DiskWorker, JournalConfig, RealDisk};
@@ -42,6 +42,7 @@ const BATCH_MAX: f64 = 40.0;
 struct Line {
     script: Script,
     gateway: Gateway,
+    namespace: GatewayNamespace,
     out: BytesMut,
     written: usize,
 }
@@ -86,9 +87,12 @@ fn line(number: usize, now: Now) -> Line {
     let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
     let id = client(number);
     let config = Arc::new(GatewayConfig { deliver_window_bytes: 4 << 20, ..GatewayConfig::default() });
+    let namespace = GatewayNamespace { name: "default".into(), authority, config };
+    let (authority, config) = (Arc::clone(&namespace.authority), Arc::clone(&namespace.config));
     Line {
         script: Script::new(),
         gateway: Gateway::new(config, authority, id, peer, id.0, now),
+        namespace,
         out: BytesMut::with_capacity(1 << 20),
         written: 0,
     }
@@ -126,7 +130,9 @@ impl World {
         let input = self.lines[number].script.take_output();
         let now = self.now;
         let count = measure(|| {
-            self.lines[number].gateway.handle_input(now, input);
+            let Line { gateway, namespace, .. } = &mut self.lines[number];
+            gateway.handle_input(now, input);
+            gateway.place_in(now, namespace);
             while self.turn() {}
         });
         self.counted += count.count_total;

@@ -2,9 +2,10 @@
 //!
 //! Invariant: whole sentences, with the names and numbers that were refused and no secret.
 
+use amqp_codec::text::cut;
 use broker_core::{AttachError, CommitError, EntityError, PublishError, SessionError, SettleError};
 
-use crate::condition::Refusal;
+use crate::{condition::Refusal, connection::placement::PlacementRefusal};
 
 const SETTLED_DECLARE: &str = "A transaction must be declared unsettled, to be told its name.";
 
@@ -79,7 +80,9 @@ impl Refusal {
             Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::ShuttingDown | Self::Failed | Self::Ended => self.close_text().to_owned(),
+            Self::Placement(_) | Self::LogIn { .. } | Self::ShuttingDown | Self::Failed | Self::Ended => {
+                self.close_text()
+            }
             Self::TooLarge { .. }
             | Self::BatchLength { .. }
             | Self::TooManyRequests { .. }
@@ -124,11 +127,18 @@ impl Refusal {
     }
 
     /// Text for the end of a connection.
-    const fn close_text(&self) -> &'static str {
+    fn close_text(&self) -> String {
         match self {
-            Self::Ended => "The connection was closed by an operator.",
-            Self::Failed => "The broker has failed and is shutting down.",
-            _ => "The broker is shutting down.",
+            Self::Placement(refusal) => placement(refusal),
+            Self::LogIn { namespace, uses_sasl: true } => {
+                format!("Unauthorized access. The namespace '{namespace}' does not accept the log-in.")
+            }
+            Self::LogIn { namespace, uses_sasl: false } => {
+                format!("Unauthorized access. The namespace '{namespace}' demands a log-in by SASL.")
+            }
+            Self::Ended => "The connection was closed by an operator.".to_owned(),
+            Self::Failed => "The broker has failed and is shutting down.".to_owned(),
+            _ => "The broker is shutting down.".to_owned(),
         }
     }
 }
@@ -136,6 +146,28 @@ impl Refusal {
 fn too_long(field: &str, chars: usize, limit: usize) -> String {
     format!("'{field}' has {chars} characters; allowed are at most {limit}.")
 }
+
+/// JS and Java take a missing namespace for final by the first words.
+fn placement(refusal: &PlacementRefusal) -> String {
+    match refusal {
+        PlacementRefusal::Unknown { hostname } => format!(
+            "The messaging entity '{}' could not be found: no namespace has this host name.",
+            cut(hostname, HOSTNAME_BYTES_MAX)
+        ),
+        PlacementRefusal::Deleted { namespace } => {
+            format!("The messaging entity '{namespace}' could not be found: the namespace has been deleted.")
+        }
+        PlacementRefusal::OnHold { namespace } => {
+            format!("The namespace '{namespace}' is held for maintenance. Try again later.")
+        }
+        PlacementRefusal::TooManyConnections { namespace, limit } => format!(
+            "ConnectionsQuotaExceeded for namespace: '{namespace}' has {limit} connections, as many as it may."
+        ),
+    }
+}
+
+/// Longest host name in a text, in bytes: that of DNS.
+const HOSTNAME_BYTES_MAX: usize = 253;
 
 /// JS and Java recognise a missing entity by the first sentence.
 fn not_found(name: &str) -> String {

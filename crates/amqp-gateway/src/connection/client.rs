@@ -10,12 +10,17 @@ use amqp_codec::{
 };
 use amqp_engine::Connection;
 use broker_auth::{
-    Authority, Denied, Grant, Grants, Identity, PeerFacts, Right, SaslError, Scope, TokenError, TooManyGrants,
+    Authority, Denied, Grant, Grants, Identity, PeerFacts, Right, Scope, TokenError, TooManyGrants,
 };
 use broker_core::EntityPath;
 use bytes::Bytes;
 
-use super::{client_library::ClientLibrary, record::ConnectionRecord};
+use super::{
+    client_library::ClientLibrary,
+    placement::GatewayNamespace,
+    record::ConnectionRecord,
+    sasl_exchange::{LoginDecision, SaslExchange},
+};
 use crate::{address, condition::Refusal, dialect::Dialect};
 
 /// The SASL mechanism of clients without credentials.
@@ -32,12 +37,10 @@ pub(crate) struct Client {
     grants: Grants,
     /// Service Bus once the client has shown that it is one.
     dialect: Dialect,
-    /// Whether SASL has authenticated the client.
-    authenticated: bool,
     /// Metric label of the SASL mechanism.
     log_in: &'static str,
-    /// The mechanism that was asked for its missing initial response.
-    challenged: Option<Symbol>,
+    /// The log-in of a client that uses SASL, until its open is placed.
+    exchange: Option<SaslExchange>,
 }
 
 impl Client {
@@ -50,36 +53,46 @@ impl Client {
             library: ClientLibrary::default(),
             grants: Grants::new(Identity::nobody()),
             dialect: Dialect::Plain,
-            authenticated: false,
             log_in: "none",
-            challenged: None,
+            exchange: None,
         }
     }
 
-    /// The client chose a mechanism.
-    pub(crate) fn on_sasl(
-        &mut self,
-        mechanism: Symbol,
-        response: Option<&Bytes>,
-        engine: &mut Connection,
-        record: &mut ConnectionRecord,
-    ) {
-        match self.authority.sasl(&self.peer, &mechanism, response.map(|bytes| &**bytes)) {
-            Ok(identity) => {
+    /// The client has chosen a mechanism.
+    pub(crate) fn on_sasl_init(&mut self, mechanism: Symbol, response: Option<&[u8]>) {
+        self.exchange = Some(SaslExchange::new(mechanism, response));
+    }
+
+    /// Another authority judges from now on.
+    pub(crate) fn set_authority(&mut self, authority: Arc<Authority>) {
+        self.authority = authority;
+    }
+
+    /// The client has not said in which namespace it logs in.
+    pub(crate) const fn set_tentative(&mut self) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.set_tentative();
+        }
+    }
+
+    /// Judges the log-in, before the open.
+    pub(crate) fn judge(&mut self, engine: &mut Connection, record: &mut ConnectionRecord) {
+        let Some(exchange) = &mut self.exchange else { return engine.sasl_outcome(SaslCode::Auth) };
+        match exchange.judge(&self.authority, &self.peer) {
+            LoginDecision::Accepted(identity) => {
+                let (mechanism, _) = exchange.chosen();
+                let class = class_of(mechanism);
                 // Only the .NET SDK of Service Bus picks this one.
                 if mechanism == "MSSBCBS" {
                     self.dialect = Dialect::ServiceBus;
                 }
-                self.log_in(identity, class_of(&mechanism));
+                self.log_in(identity, class);
                 engine.sasl_outcome(SaslCode::Ok);
             }
-            Err(SaslError::MissingResponse) if self.challenged.is_none() => {
-                self.challenged = Some(mechanism);
-                engine.sasl_challenge(Bytes::new());
-            }
-            Err(error) => {
-                let chosen = (&*mechanism, response.map(|bytes| &**bytes));
-                record.add_sasl((&self.authority, &self.peer), error, chosen);
+            LoginDecision::Challenge => engine.sasl_challenge(Bytes::new()),
+            LoginDecision::Postponed => engine.sasl_outcome(SaslCode::Ok),
+            LoginDecision::Refused(error) => {
+                record.add_sasl((&self.authority, &self.peer), error, exchange.chosen());
                 engine.sasl_outcome(SaslCode::Auth);
             }
         }
@@ -92,9 +105,10 @@ impl Client {
         engine: &mut Connection,
         record: &mut ConnectionRecord,
     ) {
-        match self.challenged.clone() {
-            Some(mechanism) => self.on_sasl(mechanism, Some(response), engine, record),
-            None => engine.sasl_outcome(SaslCode::Auth),
+        if self.exchange.as_mut().is_some_and(|exchange| exchange.respond(response)) {
+            self.judge(engine, record);
+        } else {
+            engine.sasl_outcome(SaslCode::Auth);
         }
     }
 
@@ -106,17 +120,56 @@ impl Client {
             // The receivers of .NET send no properties by which they could be known.
             self.dialect = Dialect::ServiceBus;
         }
-        if !self.authenticated {
-            // A client that used no SASL is an anonymous one.
-            let identity = self.authority.sasl(&self.peer, ANONYMOUS, None);
-            self.log_in(identity.unwrap_or_else(|_| Identity::nobody()), "anonymous");
+    }
+
+    /// The client's open leads to this namespace, whose authority judges it from now on. A log-in that this
+    /// authority has not accepted yet is judged, and erased.
+    pub(crate) fn enter(
+        &mut self,
+        namespace: &GatewayNamespace,
+        record: &mut ConnectionRecord,
+    ) -> Result<(), Refusal> {
+        let is_same = Arc::ptr_eq(&self.authority, &namespace.authority);
+        self.authority = Arc::clone(&namespace.authority);
+        let Some(exchange) = self.exchange.take() else { return self.enter_without_sasl(namespace, record) };
+        if is_same && exchange.is_accepted() {
+            return Ok(());
+        }
+        match exchange.judge_finally(&self.authority, &self.peer) {
+            Ok(identity) => {
+                self.log_in(identity, class_of(exchange.chosen().0));
+                Ok(())
+            }
+            Err(error) => {
+                record.add_sasl((&self.authority, &self.peer), error, exchange.chosen());
+                // Rights that another namespace gave are worth nothing here.
+                self.grants = Grants::new(Identity::nobody());
+                Err(Refusal::LogIn { namespace: Arc::clone(&namespace.name), uses_sasl: true })
+            }
+        }
+    }
+
+    /// A client that used no SASL is an anonymous one, and let in only where such clients have rights: it could not
+    /// be told of SASL any more.
+    fn enter_without_sasl(
+        &mut self,
+        namespace: &GatewayNamespace,
+        record: &mut ConnectionRecord,
+    ) -> Result<(), Refusal> {
+        match self.authority.sasl(&self.peer, ANONYMOUS, None) {
+            Ok(identity) if identity != Identity::nobody() => {
+                self.log_in(identity, "anonymous");
+                Ok(())
+            }
+            _ => {
+                record.add_missing_sasl();
+                Err(Refusal::LogIn { namespace: Arc::clone(&namespace.name), uses_sasl: false })
+            }
         }
     }
 
     fn log_in(&mut self, identity: Identity, class: &'static str) {
         self.log_in = class;
-        self.authenticated = true;
-        self.challenged = None;
         self.grants = Grants::new(identity);
     }
 

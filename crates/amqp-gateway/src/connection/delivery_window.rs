@@ -22,6 +22,11 @@ impl DeliveryWindow {
         Self { window, delivered: 0, unwritten: 0, announced: 0 }
     }
 
+    /// Another window, before anything was delivered.
+    pub(crate) const fn resize(&mut self, window: u64) {
+        self.window = window;
+    }
+
     /// The core delivered a message.
     #[inline]
     pub(crate) const fn delivered(&mut self, bytes: usize) {

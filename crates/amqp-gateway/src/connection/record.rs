@@ -3,12 +3,15 @@
 //! Invariant: one entry for each SASL exchange and each token that was refused; a client that shows no credentials at all
 //! has one, however many links it asks for. Of the reasons of an end the first stays. No entry holds a secret.
 
+use std::sync::Arc;
+
 use amqp_codec::{performative::Error, text::cut};
 use amqp_engine::{Origin, Peer, RefusedHandshake};
 use broker_auth::{
     Authority, Grants, Identity, LoginRefusal, PeerFacts, RefusedLogin, SaslError, TokenError,
 };
 
+use super::placement::PlacementRefusal;
 use crate::condition::Refusal;
 
 /// One change that a client asked for.
@@ -65,6 +68,8 @@ pub struct ConnectionRecord {
     /// It was noted that the client shows no credentials.
     is_nameless: bool,
     has_opened: bool,
+    /// The namespace of the log-in, then that of the open.
+    namespace: Option<Arc<str>>,
     ending: Option<Box<Ending>>,
     refused_header: Option<[u8; 8]>,
 }
@@ -85,6 +90,11 @@ impl ConnectionRecord {
         self.has_opened
     }
 
+    /// Name of the namespace that the client means; empty before that is known.
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
     /// The end of the connection; `None` before it.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_deref()
@@ -97,6 +107,10 @@ impl ConnectionRecord {
 
     pub(crate) fn add_change(&mut self, change: AuditEvent) {
         self.changes.push(change);
+    }
+
+    pub(crate) fn set_namespace(&mut self, namespace: Option<Arc<str>>) {
+        self.namespace = namespace;
     }
 
     pub(crate) const fn set_opened(&mut self) {
@@ -128,6 +142,11 @@ impl ConnectionRecord {
         self.add_login(name_of(mechanism), refused, "");
     }
 
+    /// The client has opened without SASL, where nobody may do anything without.
+    pub(crate) fn add_missing_sasl(&mut self) {
+        self.add_nameless("none", "");
+    }
+
     /// A link or request was refused. It counts as a log-in where the client has shown nothing that could permit it.
     pub(crate) fn add_if_nameless(&mut self, refusal: &Refusal, grants: &Grants, peer: &Peer) {
         if let Refusal::Unauthorized { resource, .. } = refusal
@@ -153,9 +172,8 @@ impl ConnectionRecord {
             }
             Some(RefusedHandshake::Header(header)) => {
                 self.refused_header = Some(*header);
-                // The client goes on without SASL, where nobody may do anything without.
                 if *header == AMQP_HEADER {
-                    self.add_nameless("none", "");
+                    self.add_missing_sasl();
                 }
             }
             None => {}
@@ -176,7 +194,12 @@ impl ConnectionRecord {
             Refusal::ShuttingDown => "shutdown",
             Refusal::Failed => "the broker failed",
             Refusal::Ended => "closed by an operator",
-            Refusal::TooManyConnections { .. } => "too many connections",
+            Refusal::TooManyConnections { .. }
+            | Refusal::Placement(PlacementRefusal::TooManyConnections { .. }) => "too many connections",
+            Refusal::Placement(PlacementRefusal::Unknown { .. }) => "unknown host name",
+            Refusal::Placement(PlacementRefusal::OnHold { .. }) => "namespace held",
+            Refusal::Placement(PlacementRefusal::Deleted { .. }) => "namespace deleted",
+            Refusal::LogIn { .. } => "log-in refused",
             _ => "closed by the broker",
         };
         self.set_ending(Ending::new(reason, Some(error)));

@@ -1,12 +1,11 @@
 //! Registration of a connection with the core: its first and last command, and the bytes that the core may deliver.
 //!
-//! Invariant: the core learns of a client only once its open has come, and is told once that it is gone.
+//! Invariant: the core learns of a client only once its open has been placed, and is told once that it is gone.
 
-use amqp_engine::OpenReply;
 use broker_core::Command;
 
 use super::delivery_window::DeliveryWindow;
-use crate::{condition::Refusal, cx::Cx};
+use crate::cx::Cx;
 
 /// A delivery on its way counts as at least so many bytes: what is known of it takes as much, however short its message is.
 pub(crate) const DELIVERY_BYTES: u32 = 256;
@@ -32,17 +31,22 @@ impl CoreRegistration {
         self.over_limit = Some(limit);
     }
 
-    /// The client's open has been read.
-    pub(crate) fn on_opened(&mut self, cx: &mut Cx) {
-        if let Some(limit) = self.over_limit {
-            cx.engine.accept_open(OpenReply::default());
-            return cx.close(&Refusal::TooManyConnections { limit });
-        }
+    /// The connections that the broker takes, where this one is beyond them.
+    pub(crate) const fn over_limit(&self) -> Option<usize> {
+        self.over_limit
+    }
+
+    /// So many bytes of messages may be on their way, instead of as many as before.
+    pub(crate) const fn set_window(&mut self, bytes: u64) {
+        self.window.resize(bytes);
+    }
+
+    /// The client's open has been placed: the core learns of the client.
+    pub(crate) fn connect(&mut self, cx: &mut Cx) {
         if !self.connected {
             self.connected = true;
             cx.commands.push(Command::Connect);
         }
-        cx.engine.accept_open(OpenReply::default());
     }
 
     /// The core delivered a message of this size.

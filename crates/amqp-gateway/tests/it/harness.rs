@@ -13,7 +13,7 @@ use amqp_codec::{
     sections::{PropertyField, Sections},
     types::ReceiverSettleMode,
 };
-use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
+use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer};
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
     AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings,
@@ -222,6 +222,15 @@ impl World {
         self.clients.len() - 1
     }
 
+    /// The namespace that every connection means.
+    fn namespace(&self) -> GatewayNamespace {
+        GatewayNamespace {
+            name: "default".into(),
+            authority: Arc::clone(&self.authority),
+            config: Arc::clone(&self.config),
+        }
+    }
+
     /// A client of plain AMQP, logged in by PLAIN, with a session on channel 0.
     pub(crate) fn plain(&mut self) -> usize {
         let client = self.accept();
@@ -350,11 +359,13 @@ impl World {
 
     fn step(&mut self) -> bool {
         let mut moved = false;
+        let namespace = self.namespace();
         for client in &mut self.clients {
             let input = client.script.take_output();
             if !input.is_empty() {
                 count_transfers(&input, &mut client.sent);
                 client.gateway.handle_input(self.now, input);
+                client.gateway.place_in(self.now, &namespace);
                 moved = true;
             }
             let commands = client.gateway.take_commands();

@@ -186,7 +186,7 @@ fn the_smallest_frames_leave_room_for_the_tracking_id_of_every_error() {
     world.script(client).flow(1, Flow { handle: Some(77), ..Flow::default() });
     world.run();
     let now = world.now;
-    world.clients[client].gateway.shut_down(now);
+    world.clients[client].gateway.close(now, amqp_gateway::CloseReason::Shutdown);
     world.run();
     let mut told = Vec::new();
     // The harness demands the tracking id in each.

@@ -110,8 +110,8 @@ fn each_end_of_a_connection_has_its_reason() {
     world.run();
     let now = world.now;
     world.clients[clients[1]].gateway.handle_eof(now);
-    world.clients[clients[2]].gateway.shut_down(now);
-    world.clients[clients[3]].gateway.end(now);
+    world.clients[clients[2]].gateway.close(now, amqp_gateway::CloseReason::Shutdown);
+    world.clients[clients[3]].gateway.close(now, amqp_gateway::CloseReason::Operator);
     world.script(clients[4]).transfer(9, 77, 0, false, b"");
     world.run();
     let found: Vec<_> = clients.iter().map(|client| reason(&mut world, *client)).collect();

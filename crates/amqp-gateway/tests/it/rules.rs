@@ -53,7 +53,7 @@ fn errors_carry_all_three_fields() {
     world.script(client).begin(1).transfer(1, 77, 0, false, &message("m"));
     world.run();
     let now = world.now;
-    world.clients[client].gateway.shut_down(now);
+    world.clients[client].gateway.close(now, amqp_gateway::CloseReason::Shutdown);
     world.run();
     let raw = world.clients[client].raw.clone();
     let errors = described_lists(&raw, 0x1d);

@@ -121,7 +121,7 @@ fn refusals_in_the_usual_course_of_things_are_no_warnings_and_hide_none() {
     let refusals = Arc::new(RefusalLog::new(1));
     let mut world = World::with(GatewayConfig { refusals, ..GatewayConfig::default() }, Anonymous::Deny);
     let client = world.plain();
-    world.clients[client].gateway.shut_down(world.now);
+    world.clients[client].gateway.close(world.now, amqp_gateway::CloseReason::Shutdown);
     let text = log();
     assert!(text.contains(" INFO ") && text.contains("amqp:connection:forced"), "{text}");
     assert!(!text.contains(" WARN "), "{text}");

@@ -242,7 +242,7 @@ fn shutting_down_closes_with_forced() {
     let mut world = World::new();
     let client = world.plain();
     let now = world.now;
-    world.clients[client].gateway.shut_down(now);
+    world.clients[client].gateway.close(now, amqp_gateway::CloseReason::Shutdown);
     world.run();
     let Performative::Close(close) = world.frames(client).remove(0).performative else { panic!() };
     assert_eq!(close.error.unwrap().condition, "amqp:connection:forced");

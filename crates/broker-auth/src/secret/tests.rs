@@ -3,6 +3,7 @@ use super::*;
 #[test]
 fn debug_does_not_show_the_text() {
     assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+    assert_eq!(format!("{:?}", SaslResponse::new(b"\0user\0hunter2")), "SaslResponse(…)");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap},
     types::Role,
 };
-use amqp_gateway::GatewayConfig;
+use amqp_gateway::{GatewayConfig, GatewayNamespace};
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
     Batch, Command, CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, Message,
@@ -172,9 +172,14 @@ fn driver(
     clock: &Arc<Clock>,
     stop: &watch::Sender<Shutdown>,
 ) -> Driver<Socket> {
+    let namespace = GatewayNamespace {
+        name: "default".into(),
+        authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+        config: Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
+    };
     let gateway = Gateway::new(
-        Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
-        Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+        Arc::clone(&namespace.config),
+        Arc::clone(&namespace.authority),
         client,
         PeerFacts { tls: false, certificate_subject: None, loopback: true },
         7,
@@ -186,7 +191,15 @@ fn driver(
         Transport::Plain,
         "127.0.0.1:1".parse().unwrap(),
     );
-    Driver::new(socket.clone(), gateway, (client, connection_gauge), clock, executor, stop.subscribe(), None)
+    Driver::new(
+        socket.clone(),
+        (gateway, namespace),
+        (client, connection_gauge),
+        clock,
+        executor,
+        stop.subscribe(),
+        None,
+    )
 }
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
