@@ -107,7 +107,11 @@ impl Broker {
 
     fn ask(&mut self, commands: Vec<Command>) -> Option<Effect> {
         let answers = commands.len();
-        self.node.handle_batch(self.now, Batch { client: CLIENT, commands });
+        self.node.handle_batch(
+            self.now,
+            broker_node::NamespaceId::DEFAULT,
+            Batch { client: CLIENT, commands },
+        );
         let mut effects = Vec::new();
         while effects.len() < answers {
             while self.node.work(self.now) {}

@@ -355,7 +355,10 @@ fn publish(error: &PublishError) -> Name {
 /// One condition for whatever has no room, until something is gone.
 const fn quota_error(error: &QuotaError) -> Name {
     match error {
-        QuotaError::Entity { .. } | QuotaError::Storage => ("amqp:resource-limit-exceeded", 403),
+        QuotaError::Entity { .. }
+        | QuotaError::Namespace { .. }
+        | QuotaError::Memory
+        | QuotaError::Storage => ("amqp:resource-limit-exceeded", 403),
     }
 }
 

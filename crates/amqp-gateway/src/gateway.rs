@@ -440,8 +440,11 @@ impl Gateway {
             | Effect::EntityDone { .. } => {
                 self.nodes.handle_effect(effect, &mut self.cx, &mut self.ends);
             }
-            // Nothing of ours asks what there is, or for keys.
-            Effect::Described { .. } | Effect::KeysChanged { .. } => {}
+            // A connection does not ask for these.
+            Effect::Described { .. }
+            | Effect::KeysChanged { .. }
+            | Effect::NamespaceDone { .. }
+            | Effect::NamespaceRefused { .. } => {}
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{EntitySettings, Message, Profile, Timestamp};
+use crate::{EntitySettings, Message, Profile, Timestamp, settle::token::LockTokenCipher};
 
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
@@ -73,6 +73,13 @@ pub struct CoreConfig {
 }
 
 impl CoreConfig {
+    /// The same for another namespace of the shard: lock tokens of one core prove nothing to another. `number` differs
+    /// between the namespaces of one start.
+    #[must_use]
+    pub fn of_namespace(&self, number: u64) -> Self {
+        Self { token_key: LockTokenCipher::new(self.token_key).key(number), ..self.clone() }
+    }
+
     /// Most bytes of one send: [`Self::max_send_bytes`], and never less than the largest message.
     pub fn send_bytes_max(&self) -> u64 {
         self.max_send_bytes.max(self.record_bytes_max())

@@ -48,6 +48,12 @@ impl Core {
         Self { state: Namespace::new(config), coalescer: OutputCoalescer::default() }
     }
 
+    /// Changes limits that a namespace has of its own. What is there already stays, also beyond them.
+    pub fn set_limits(&mut self, max_entities: u64, max_history_ids: u64) {
+        self.state.messages.config.max_entities = max_entities;
+        self.state.messages.config.max_history_ids = max_history_ids;
+    }
+
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
     /// for more than one command.
     ///

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     AttachError, AuthorizationRule, CommitError, Delivery, EntityError, EntityKind, EntityReport, Fetched,
-    LinkId, Peeked, PublishError, QueueId, Renewed, SequenceNumber, SessionError, SettleError, StoredRule,
-    Ticket, Timestamp,
+    LinkId, NamespaceDefinition, NamespaceError, Peeked, PublishError, QueueId, Renewed, SequenceNumber,
+    SessionError, SettleError, StoredRule, Ticket, Timestamp,
 };
 
 /// One answer or event, for one client.
@@ -114,6 +114,15 @@ pub enum Effect {
     },
     /// Answer to `CreateEntity`, `UpdateEntity`, `DeleteEntity` and the like.
     EntityDone { ticket: Ticket },
+    /// A namespace was created or changed as asked, by a request to the node.
+    NamespaceDone {
+        ticket: Ticket,
+        definition: Box<NamespaceDefinition>,
+        /// It was created.
+        is_new: bool,
+    },
+    /// A request to the node for a namespace was refused.
+    NamespaceRefused { ticket: Ticket, error: NamespaceError },
     /// Answer to `Describe`.
     Described { ticket: Ticket, entities: Vec<EntityReport> },
     /// The authorization rules of an entity have changed to these. Sent to the client of `WatchKeys`.

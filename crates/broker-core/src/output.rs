@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use crate::{ClientId, Effect, Position};
+use crate::{ClientId, Effect, Position, QuotaError};
 
 /// A record's bytes as they were appended.
 pub type StoredRecord = Bytes;
@@ -43,8 +43,8 @@ pub trait Output {
     fn prefetch(&mut self, _records: &[(Position, u32)]) {}
     /// Records before this position can be read; those that this call appended lie behind it.
     fn readable(&self) -> Position;
-    /// True while the disk's reserve is in use: sends are refused, settlements go on.
-    fn storage_full(&self) -> bool;
+    /// Whether more may be stored. Without room, sends are refused, and receives and settlements go on.
+    fn check_storage(&self) -> Result<(), QuotaError>;
     /// True when so much came of the last commands that the next one of a batch should wait for another call. It is
     /// asked after each command, and nothing but the order of commands of several clients depends on it.
     fn round_is_full(&self) -> bool {

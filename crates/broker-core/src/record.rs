@@ -7,6 +7,7 @@ mod head;
 mod history;
 mod message;
 mod migrate;
+mod namespace;
 mod properties;
 mod reader;
 mod rule;
@@ -14,10 +15,12 @@ mod session_state;
 mod value;
 
 pub(crate) use definition::{Definition, Stores};
+pub use head::RecordOwner;
 pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
 pub(crate) use message::BodyRef;
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord, Plain};
 pub use migrate::convert_record_of_0_1;
+pub use namespace::NamespaceRecord;
 pub(crate) use properties::{decode_properties, encode_properties};
 pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
 pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
@@ -44,9 +47,6 @@ pub enum RecordError {
     /// Written by a newer program, or no record. Kinds up to 31 are the broker's, 32 to 63 those of a cluster's state.
     #[error("record kind {kind} is not known")]
     Kind { kind: u8 },
-    /// The record of a namespace that is not the core's.
-    #[error("the record belongs to namespace {namespace}")]
-    Namespace { namespace: u16 },
     /// A number out of its range.
     #[error("`{field}` is {value}, which has no meaning")]
     Value { field: &'static str, value: u64 },
@@ -66,6 +66,8 @@ pub(crate) mod kind {
     pub(crate) const SESSION_STATE: u8 = 7;
     pub(crate) const HISTORY: u8 = 8;
     pub(crate) const RULE: u8 = 9;
+    pub(crate) const NAMESPACE: u8 = 10;
+    pub(crate) const LAST: u8 = NAMESPACE;
 }
 
 /// One fact, read from a record's index.

@@ -1,79 +1,157 @@
-//! Output of the core during one round: the journal and the outbox.
+//! Output of the cores during one round: the journal and the outbox.
 //!
-//! Invariant: the records of one command are appended between two commits, so they land in one journal batch.
+//! Invariant: the records of one command are appended between two commits, so they land in one journal batch. Each record
+//! carries the slot of the namespace whose core made it.
 
-use broker_core::{ClientId, Effect, Output, Position, StorageError, StoredRecord};
+use broker_core::{
+    ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, StorageError, StoredRecord,
+};
 use broker_log::Journal;
 
-use crate::outbox::Outbox;
+use crate::{NamespaceId, namespace::usage::NamespaceUsage, outbox::Outbox};
+
+/// Destination of all that the cores of a node make.
+#[derive(Debug)]
+pub(crate) struct NodeOutput {
+    pub(crate) journal: Journal,
+    pub(crate) outbox: Outbox,
+    /// Behind the last record that effects wait for: the end of the journal when it was appended.
+    pub(crate) awaited: broker_log::Position,
+    /// A record's index with the slot of its namespace; empty between records.
+    index: Vec<u8>,
+}
+
+impl NodeOutput {
+    /// All that was recovered is durable.
+    pub(crate) fn new(journal: Journal) -> Self {
+        let awaited = journal.durable();
+        Self { journal, outbox: Outbox::default(), awaited, index: Vec::new() }
+    }
+
+    /// The output of one namespace's core, for one call.
+    pub(crate) fn of<'a>(
+        &'a mut self,
+        id: NamespaceId,
+        usage: &'a mut NamespaceUsage,
+        round: RoundLimit,
+    ) -> CoreOutput<'a> {
+        CoreOutput { output: self, id, usage, round }
+    }
+
+    /// Appends one record with the slot of its namespace.
+    #[inline]
+    pub(crate) fn append(
+        &mut self,
+        slot: NamespaceSlot,
+        index: &[u8],
+        rest: &[&[u8]],
+    ) -> (broker_log::Position, u32) {
+        // The cores write slot 0.
+        if slot == NamespaceSlot::DEFAULT {
+            return self.journal.append(index, rest);
+        }
+        self.index.clear();
+        self.index.extend_from_slice(index);
+        slot.write_into(&mut self.index);
+        self.journal.append(&self.index, rest)
+    }
+
+    /// Effects wait for what was appended so far.
+    #[inline]
+    pub(crate) fn await_end(&mut self) {
+        self.awaited = self.journal.end();
+    }
+}
 
 /// The core's `Output`, lent to it for one call.
 pub(crate) struct CoreOutput<'a> {
-    pub(crate) journal: &'a mut Journal,
-    pub(crate) outbox: &'a mut Outbox,
-    /// Behind the last record that effects wait for: the end of the journal when it was appended.
-    pub(crate) awaited: &'a mut broker_log::Position,
-    pub(crate) round: RoundLimit,
+    output: &'a mut NodeOutput,
+    id: NamespaceId,
+    usage: &'a mut NamespaceUsage,
+    round: RoundLimit,
 }
 
-/// Limits of one round: its size, and the bytes that may wait for the disk.
+/// Limits of one namespace in one round: its share of the round, and the bytes that may wait for the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundLimit {
-    /// End of the journal at which the round is full. Large answers count as if they were recorded.
+    /// Bytes of records and of large answers that the namespace may have made in this round.
+    pub(crate) share: u64,
+    /// End of the journal at which so much waits for the disk that the round is full for all.
     pub(crate) full_at: u64,
 }
 
 impl RoundLimit {
     /// Whether it has come.
-    pub(crate) fn is_full(self, journal: &Journal, outbox: &Outbox) -> bool {
-        journal.end().0.saturating_add(outbox.bytes()) >= self.full_at
+    pub(crate) fn is_full(self, usage: &NamespaceUsage, journal: &Journal) -> bool {
+        usage.of_round() >= self.share || journal.end().0 >= self.full_at
+    }
+}
+
+impl CoreOutput<'_> {
+    /// Ends an atomic unit.
+    pub(crate) fn commit(&mut self) {
+        self.output.journal.commit();
     }
 }
 
 impl Output for CoreOutput<'_> {
     #[inline]
     fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
-        let (at, length) = self.journal.append(index, rest);
-        *self.awaited = self.journal.end();
+        let (at, length) = self.output.append(self.id.slot, index, rest);
+        self.usage.append(length);
+        self.output.await_end();
         (Position(at.0), length)
     }
 
     #[inline]
     fn record_unawaited(&mut self, index: &[u8]) -> (Position, u32) {
-        let (at, length) = self.journal.append(index, &[]);
+        let (at, length) = self.output.append(self.id.slot, index, &[]);
+        self.usage.append(length);
         (Position(at.0), length)
     }
 
     #[inline]
     fn effect(&mut self, client: ClientId, effect: Effect) {
-        self.outbox.push(client, effect);
+        let bytes = self.output.outbox.push(self.id, client, effect);
+        self.usage.answer(bytes);
     }
 
     #[inline]
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
-        self.journal
+        self.output
+            .journal
             .read(broker_log::Position(at.0), length)
             .map_err(|error| StorageError { at, reason: error.to_string().into() })
     }
 
     fn prefetch(&mut self, records: &[(Position, u32)]) {
-        self.journal.prefetch(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
+        self.output
+            .journal
+            .prefetch(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
     }
 
     #[inline]
     fn release(&mut self, at: Position, length: u32) {
-        self.journal.release(broker_log::Position(at.0), length);
+        self.usage.release(length);
+        self.output.journal.release(broker_log::Position(at.0), length);
     }
 
     fn readable(&self) -> Position {
-        Position(self.journal.committed().0)
+        Position(self.output.journal.committed().0)
     }
 
-    fn storage_full(&self) -> bool {
-        self.journal.storage_full()
+    fn check_storage(&self) -> Result<(), QuotaError> {
+        if self.output.journal.storage_full() {
+            return Err(QuotaError::Storage);
+        }
+        let bytes = self.usage.live_bytes();
+        match self.usage.limits.get(NamespaceLimit::Bytes).filter(|limit| bytes >= *limit) {
+            Some(limit) => Err(QuotaError::Namespace { bytes, limit }),
+            None => Ok(()),
+        }
     }
 
     fn round_is_full(&self) -> bool {
-        self.round.is_full(self.journal, self.outbox)
+        self.round.is_full(self.usage, &self.output.journal)
     }
 }

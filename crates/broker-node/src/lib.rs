@@ -5,13 +5,17 @@
 //! The caller owns the clock and the disk thread: it hands in batches of commands, performs the disk work that
 //! [`Node::poll_io`] asks for, reports it with [`Node::handle_io`], and passes on what [`Node::poll_effects`] releases.
 
+mod agreement;
 mod core_output;
-mod deferred_batches;
 mod durability_queue;
+mod namespace;
 mod node;
 mod outbox;
 mod recovery;
 
+pub use agreement::{Agreement, Alone};
+pub use namespace::change::{NamespaceCommand, NamespaceRequest};
+pub use namespace::{NamespaceId, NamespaceView};
 pub use node::{Node, NodeFault, NodeLimits};
 pub use outbox::Released;
 pub use recovery::{RecoveryError, in_memory, recover};

@@ -6,9 +6,13 @@ use std::{collections::BTreeMap, iter, mem};
 
 use broker_core::{ClientId, Effect};
 
+use crate::NamespaceId;
+
 /// Effects that one client may see now.
 #[derive(Debug)]
 pub struct Released {
+    /// The namespace whose core made them.
+    pub namespace: NamespaceId,
     pub client: ClientId,
     /// In order.
     pub effects: Vec<Effect>,
@@ -17,43 +21,40 @@ pub struct Released {
 /// The effects of the current round. The client served last is kept at hand, for effects come in runs.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    current: Option<ClientId>,
+    current: Option<Recipient>,
     effects: Vec<Effect>,
-    others: BTreeMap<ClientId, Vec<Effect>>,
+    others: BTreeMap<Recipient, Vec<Effect>>,
     /// Number of effects of the last client of a round, as a capacity hint for the next one.
     before: usize,
-    /// Bytes of answers that may be much larger than what was asked.
-    bytes: u64,
 }
 
+/// A client of one namespace. The clients that each namespace has have the same numbers in all of them.
+type Recipient = (NamespaceId, ClientId);
+
 impl Outbox {
-    /// Adds one effect.
+    /// Adds one effect. Returns its bytes, about, where it may be much larger than what was asked.
     #[inline]
-    pub(crate) fn push(&mut self, client: ClientId, effect: Effect) {
-        self.bytes += weight(&effect);
-        if self.current != Some(client) {
-            self.switch(client);
+    pub(crate) fn push(&mut self, namespace: NamespaceId, client: ClientId, effect: Effect) -> u64 {
+        let bytes = weight(&effect);
+        if self.current != Some((namespace, client)) {
+            self.switch((namespace, client));
         }
         if self.effects.capacity() == 0 {
             self.effects.reserve(self.before);
         }
         // It is made in its place.
         self.effects.extend(iter::once_with(|| effect));
+        bytes
     }
 
-    fn switch(&mut self, client: ClientId) {
-        let earlier = self.others.remove(&client).unwrap_or_default();
+    fn switch(&mut self, recipient: Recipient) {
+        let earlier = self.others.remove(&recipient).unwrap_or_default();
         let effects = mem::replace(&mut self.effects, earlier);
-        if let Some(previous) = self.current.replace(client)
+        if let Some(previous) = self.current.replace(recipient)
             && !effects.is_empty()
         {
             self.others.insert(previous, effects);
         }
-    }
-
-    /// Bytes of the large answers among them, about.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// True when there is nothing to release.
@@ -63,16 +64,15 @@ impl Outbox {
 
     /// Takes everything collected, by client.
     pub(crate) fn take(&mut self) -> Vec<Released> {
-        self.bytes = 0;
         let mut released: Vec<Released> = mem::take(&mut self.others)
             .into_iter()
-            .map(|(client, effects)| Released { client, effects })
+            .map(|((namespace, client), effects)| Released { namespace, client, effects })
             .collect();
-        if let Some(client) = self.current.take()
+        if let Some((namespace, client)) = self.current.take()
             && !self.effects.is_empty()
         {
             self.before = self.effects.len().min(AHEAD_MAX);
-            released.push(Released { client, effects: mem::take(&mut self.effects) });
+            released.push(Released { namespace, client, effects: mem::take(&mut self.effects) });
         }
         released
     }

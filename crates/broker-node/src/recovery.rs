@@ -2,10 +2,10 @@
 //!
 //! Invariant: replay applies facts in journal order and decides nothing.
 
-use broker_core::{Core, CoreConfig, Position, ReplayError};
+use broker_core::{CoreConfig, Position, ReplayError};
 use broker_log::{Disk, Journal, JournalConfig};
 
-use crate::Node;
+use crate::{Node, namespace::registry::Namespaces};
 
 /// Reason why a node cannot be recovered.
 #[derive(Debug, thiserror::Error)]
@@ -24,23 +24,22 @@ pub fn recover<D: Disk + 'static>(
     journal: JournalConfig,
     core: CoreConfig,
 ) -> Result<Node, RecoveryError> {
-    let mut core = Core::new(core);
+    let mut namespaces = Namespaces::new(core);
     let mut failure = None;
     let journal = broker_log::recover(disk, journal, &mut |at, record| {
-        let at = Position(at.0);
         if failure.is_none()
-            && let Err(error) = core.replay(at, record.index(), record.len())
+            && let Err(error) = namespaces.replay(at, record.index(), record.len())
         {
-            failure = Some(RecoveryError::Replay { at, error });
+            failure = Some(RecoveryError::Replay { at: Position(at.0), error });
         }
     })?;
     if let Some(failure) = failure {
         return Err(failure);
     }
-    Ok(Node::start(core, journal))
+    Ok(Node::start(namespaces, journal))
 }
 
 /// A node whose journal lives in memory (durability `none`).
 pub fn in_memory(journal: JournalConfig, core: CoreConfig) -> Node {
-    Node::start(Core::new(core), Journal::in_memory(journal))
+    Node::in_memory(Journal::in_memory(journal), core)
 }

@@ -6,7 +6,7 @@ use broker_core::{
     UnsettledPolicy,
 };
 use broker_log::{Disk as _, DiskWorker, JournalConfig, MemDisk};
-use broker_node::{Node, recover};
+use broker_node::{NamespaceId, Node, recover};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -113,7 +113,7 @@ impl World {
     /// The broker does what is asked, and all that there is to do then.
     fn ask(&mut self, commands: Vec<Command>) {
         let now = Timestamp::from_millis(self.now);
-        self.node.handle_batch(now, Batch { client: CLIENT, commands });
+        self.node.handle_batch(now, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
         self.turns();
     }
 

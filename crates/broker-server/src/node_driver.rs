@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Effect, Timestamp};
 use broker_log::JournalStats;
-use broker_node::Node;
+use broker_node::{NamespaceId, Node};
 use tokio::sync::{oneshot, watch};
 use tracing::error;
 
@@ -93,7 +93,7 @@ impl NodeDriver {
         for (entity, rules) in self.node.core().keys() {
             entity_key_cache.set(entity, rules);
         }
-        self.node.handle_batch(self.clock.utc(), EntityKeyCache::request());
+        self.node.handle_batch(self.clock.utc(), NamespaceId::DEFAULT, EntityKeyCache::request());
         self.entity_key_cache = Some(entity_key_cache);
         self
     }
@@ -170,10 +170,12 @@ impl NodeDriver {
                 if let Some(slow) = &mut self.slow {
                     slow.handles(&batch);
                 }
-                self.node.handle_batch(now, batch);
+                self.node.handle_batch(now, NamespaceId::DEFAULT, batch);
                 if !self.node.is_behind() {
                     let node = &self.node;
-                    self.credit_due.on_handled(node.has_deferred(), |client| node.has_deferred_of(client));
+                    self.credit_due.on_handled(node.has_deferred(), |client| {
+                        node.has_deferred_of(NamespaceId::DEFAULT, client)
+                    });
                 }
             }
             ExecutorItem::Io(done) => self.node.handle_io(done),
@@ -227,7 +229,7 @@ impl NodeDriver {
             return;
         }
         let node = &self.node;
-        self.credit_due.release(|client| node.has_deferred_of(client));
+        self.credit_due.release(|client| node.has_deferred_of(NamespaceId::DEFAULT, client));
     }
 
     /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.
@@ -289,7 +291,7 @@ impl NodeDriver {
         let commands: Vec<Command> = effects.into_iter().filter_map(release_command).collect();
         let some = !commands.is_empty();
         if some {
-            self.node.handle_batch(now, Batch { client, commands });
+            self.node.handle_batch(now, NamespaceId::DEFAULT, Batch { client, commands });
         }
         some
     }

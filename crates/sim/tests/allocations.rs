@@ -22,7 +22,7 @@ use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
 use broker_core::{Batch, ClientId, Command, CoreConfig, EntityKind, EntitySettings, Ticket, Timestamp};
 use broker_log::{DiskWorker, JournalConfig, RealDisk};
-use broker_node::Node;
+use broker_node::{NamespaceId, Node};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
 
@@ -108,7 +108,11 @@ impl World {
             settings: Box::new(EntitySettings::default()),
             ticket: Ticket(1),
         };
-        node.handle_batch(utc, Batch { client: ClientId(0), commands: vec![Command::Connect, create] });
+        node.handle_batch(
+            utc,
+            NamespaceId::DEFAULT,
+            Batch { client: ClientId(0), commands: vec![Command::Connect, create] },
+        );
         let lines = [line(SENDER, now), line(RECEIVER, now)];
         let mut world = Self { node, worker, lines, now, count: 0, counted: 0 };
         world.turn();
@@ -146,7 +150,7 @@ impl World {
             let commands = line.gateway.take_commands();
             if !commands.is_empty() {
                 busy = true;
-                self.node.handle_batch(utc, Batch { client: client(number), commands });
+                self.node.handle_batch(utc, NamespaceId::DEFAULT, Batch { client: client(number), commands });
             }
         }
         while self.node.work(utc) {}

@@ -10,8 +10,6 @@ mod allocations;
 #[cfg(test)]
 mod attaches;
 #[cfg(test)]
-mod awaited_answers;
-#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod credit;

@@ -29,8 +29,6 @@ mod management;
 #[cfg(test)]
 mod node_kinds;
 #[cfg(test)]
-mod placement;
-#[cfg(test)]
 mod rollbacks;
 #[cfg(test)]
 mod rules;

@@ -43,8 +43,8 @@ impl Output for Sink {
         Position(self.end)
     }
 
-    fn storage_full(&self) -> bool {
-        false
+    fn check_storage(&self) -> Result<(), broker_core::QuotaError> {
+        Ok(())
     }
 }
 

@@ -132,8 +132,8 @@ impl Output for Recent {
         Position(self.readable)
     }
 
-    fn storage_full(&self) -> bool {
-        false
+    fn check_storage(&self) -> Result<(), broker_core::QuotaError> {
+        Ok(())
     }
 }
 

@@ -72,9 +72,7 @@ impl PublishChecks<'_> {
         messages: &[Message],
         out: &impl Output,
     ) -> Result<(), PublishError> {
-        if out.storage_full() {
-            return Err(QuotaError::Storage.into());
-        }
+        out.check_storage()?;
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
         let entity = self.messages.entity(queue).ok_or_else(missing)?;
         let settings = &entity.definition.settings;

@@ -139,7 +139,7 @@ impl Forwarder<'_> {
         };
         match self.forward_message(cx, queue, sequence, &record) {
             Ok(()) => self.messages.entities.discard(cx, queue, sequence),
-            Err(None) => return Transfer::Later { all: cx.out.storage_full() },
+            Err(None) => return Transfer::Later { all: cx.out.check_storage().is_err() },
             Err(Some(failure)) => self.dead_letter_failed_forward(cx, queue, sequence, record, &failure),
         }
         Transfer::Done
@@ -266,7 +266,9 @@ impl Failure {
     pub(crate) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
             // A forwarded message belongs to no transaction and asks for no kind of node.
-            PublishError::QuotaExceeded(QuotaError::Storage)
+            PublishError::QuotaExceeded(
+                QuotaError::Namespace { .. } | QuotaError::Memory | QuotaError::Storage,
+            )
             | PublishError::HistoryFull { .. }
             | PublishError::WrongKind { .. }
             | PublishError::Transaction(_) => return None,

@@ -288,7 +288,7 @@ fn take_extension(
     Ok(())
 }
 
-fn put_rule(bytes: &mut Vec<u8>, rule: &AuthorizationRule) {
+pub(super) fn put_rule(bytes: &mut Vec<u8>, rule: &AuthorizationRule) {
     put_text(bytes, &rule.name);
     put_text(bytes, rule.primary.reveal());
     // A key that is there has a text.
@@ -301,7 +301,7 @@ fn put_rule(bytes: &mut Vec<u8>, rule: &AuthorizationRule) {
     bytes.extend(rule.rights.iter().map(|right| *right as u8));
 }
 
-fn take_rule(name: Box<str>, reader: &mut Reader<'_>) -> Result<AuthorizationRule, RecordError> {
+pub(super) fn take_rule(name: Box<str>, reader: &mut Reader<'_>) -> Result<AuthorizationRule, RecordError> {
     let primary = KeyText::new(take_text(reader, "key")?);
     let secondary = Some(take_text(reader, "key")?).filter(|key| !key.is_empty()).map(KeyText::new);
     let created_at = Timestamp::from_millis(reader.u64("key created_at")?);
@@ -328,13 +328,13 @@ fn take_counters(reader: &mut Reader<'_>) -> Result<Counters, RecordError> {
         .ok_or(RecordError::Value { field: "partitions", value: length.into() })
 }
 
-fn put_text(bytes: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     let length = u16::try_from(text.len()).expect("names and settings are limited to less than 64 KiB");
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn take_text(reader: &mut Reader<'_>, field: &'static str) -> Result<Box<str>, RecordError> {
+pub(super) fn take_text(reader: &mut Reader<'_>, field: &'static str) -> Result<Box<str>, RecordError> {
     let length = reader.u16(field)?;
     Ok(reader.text(usize::from(length), field)?.into())
 }

@@ -5,9 +5,7 @@
 use bytes::{Buf as _, Bytes};
 
 use super::{
-    SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties,
-    head::{DEFAULT_NAMESPACE, Head},
-    kind, put,
+    SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, head::Head, kind, put,
     reader::Reader,
 };
 use crate::{
@@ -292,7 +290,7 @@ impl Plain {
     #[inline]
     pub(crate) fn read(record: &[u8]) -> Option<Self> {
         let fixed = record.first_chunk::<FIXED>()?;
-        let is_plain = word(fixed, 0) == PLAIN_HEAD
+        let is_plain = word(fixed, 0) & WITHOUT_NAMESPACE == PLAIN_HEAD
             && word(fixed, 36) == 0
             && word(fixed, 40) & WITHOUT_FLAGS == PLAIN_ENDING;
         let long = |at| u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32;
@@ -304,8 +302,10 @@ impl Plain {
     }
 }
 
-/// Version, kind and namespace of a plain record.
-const PLAIN_HEAD: u32 = u32::from_le_bytes([VERSION, kind::MESSAGE, 0, 0]) | (DEFAULT_NAMESPACE as u32) << 16;
+/// Version and kind of a plain record.
+const PLAIN_HEAD: u32 = u32::from_le_bytes([VERSION, kind::MESSAGE, 0, 0]);
+/// All of that word but the namespace.
+const WITHOUT_NAMESPACE: u32 = 0xffff;
 /// Length of the extensions and state of a plain record.
 const PLAIN_ENDING: u32 = u32::from_le_bytes([0, 0, State::Active as u8, 0]);
 /// All of that word but the flags.

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::{
-    ClientId, Effect, EntityPath, Output, QueueId, QuotaError, SessionError, Ticket, Timestamp,
+    ClientId, Effect, EntityPath, Output, QueueId, SessionError, Ticket, Timestamp,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -181,9 +181,7 @@ impl SessionRequests<'_> {
         if bytes > limit {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }
-        if out.storage_full() {
-            return Err(QuotaError::Storage.into());
-        }
+        out.check_storage()?;
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let before = self.state.store(queue).and_then(|store| store.session(number)?.state());
         let before = before.map_or(0, |state| u64::from(state.length));

@@ -34,6 +34,13 @@ impl LockTokenCipher {
         u64::try_from(token.0 >> 64).unwrap_or_default()
     }
 
+    /// A key for another core, which clients cannot guess. `number` differs between the cores.
+    pub(crate) fn key(&self, number: u64) -> [u8; 16] {
+        // No lock is of this queue: its tokens are shown to nobody.
+        let token = self.seal(QueueId(u32::MAX), LockId(u32::MAX), SequenceNumber(number >> 1));
+        token.0.to_be_bytes()
+    }
+
     /// The lock of a token. A forged one names a lock that does not exist, but for one chance in 2^64 or so.
     #[expect(clippy::cast_possible_truncation, reason = "cuts the block into its three fields")]
     pub(crate) fn open(&self, token: LockToken) -> (QueueId, LockId, SequenceNumber) {

@@ -3,6 +3,7 @@ use broker_core::{ClientId, Effect, Ticket};
 
 fn round(ticket: u64) -> Vec<Released> {
     vec![Released {
+        namespace: crate::NamespaceId::DEFAULT,
         client: ClientId(1),
         effects: vec![Effect::Published { first: Ticket(ticket), last: Ticket(ticket) }],
     }]

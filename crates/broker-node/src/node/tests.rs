@@ -1,4 +1,6 @@
+mod agreement;
 mod awaited;
+mod namespaces;
 mod rounds;
 
 use std::sync::{
@@ -7,14 +9,17 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message, QueueId,
-    ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
+    ClientId, Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message,
+    Outcome, QueueId, ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
 
 use super::*;
-use crate::recover;
+use crate::{
+    namespace::units::{split_off_copies, split_off_unit},
+    recover,
+};
 
 const CLIENT: ClientId = ClientId(7);
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -70,7 +75,7 @@ impl Bench {
     }
 
     fn handle(&mut self, commands: Vec<Command>) {
-        self.node.handle_batch(NOW, Batch { client: CLIENT, commands });
+        self.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
         while self.node.work(NOW) {}
     }
 
@@ -107,12 +112,17 @@ fn orders() -> EntityPath {
 }
 
 fn publish(ticket: Option<u64>) -> Command {
+    publish_payload(ticket, Bytes::from_static(b"\x00\x53\x75\xa0\x01x"))
+}
+
+fn publish_bytes(ticket: u64, bytes: usize) -> Command {
+    publish_payload(Some(ticket), vec![7; bytes].into())
+}
+
+fn publish_payload(ticket: Option<u64>, payload: Bytes) -> Command {
     Command::PublishTo {
         path: orders(),
-        messages: vec![Message {
-            payload: Bytes::from_static(b"\x00\x53\x75\xa0\x01x"),
-            ..Message::default()
-        }],
+        messages: vec![Message { payload, ..Message::default() }],
         auto_create: false,
         ticket: ticket.map(Ticket),
     }
@@ -217,7 +227,11 @@ fn unawaited_records_of_a_sync_for_others_need_no_sync_of_their_own() {
     bench.handle(vec![publish(Some(5))]);
     bench.finish_io();
     assert_eq!(bench.effects().len(), 1);
-    bench.node.handle_batch(later(9), Batch { client: CLIENT, commands: vec![publish(None)] });
+    bench.node.handle_batch(
+        later(9),
+        NamespaceId::DEFAULT,
+        Batch { client: CLIENT, commands: vec![publish(None)] },
+    );
     bench.node.work(later(9));
     // The time of the first record has come, but the second has just begun to wait.
     bench.node.work(later(10));
@@ -268,7 +282,7 @@ fn no_segment_is_compacted_before_the_records_of_deleted_entities_are_released()
     bench.handle(vec![publish(None)]);
     let delete = |name: &str| Command::DeleteEntity { name: name.into(), expected: None, ticket: Ticket(2) };
     let commands = vec![delete("new"), delete("old")];
-    bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
+    bench.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
     assert!(bench.node.core().has_unreleased_records(), "one step does not give all of it back");
     while bench.node.work(NOW) {
         bench.finish_io();
@@ -352,7 +366,7 @@ fn torn_commit(seed: u64) -> (u64, u64, u64) {
         }
     };
     let handle = |node: &mut Node, commands: Vec<Command>| {
-        node.handle_batch(NOW, Batch { client: CLIENT, commands });
+        node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
         while node.work(NOW) {}
         let mut lock = None;
         while let Some(released) = node.poll_effects() {

@@ -9,7 +9,7 @@ fn published(ticket: u64) -> Effect {
 fn effects_of_interleaved_clients_come_out_by_client_and_in_order() {
     let mut outbox = Outbox::default();
     for (client, ticket) in [(1, 10), (2, 20), (1, 11), (3, 30), (2, 21), (1, 12)] {
-        outbox.push(ClientId(client), published(ticket));
+        outbox.push(NamespaceId::DEFAULT, ClientId(client), published(ticket));
     }
     let mut seen: Vec<(u64, Vec<u64>)> = outbox
         .take()
@@ -29,7 +29,7 @@ fn effects_of_interleaved_clients_come_out_by_client_and_in_order() {
 }
 
 #[test]
-fn answers_that_may_be_large_are_counted_until_they_are_taken() {
+fn answers_that_may_be_large_are_counted() {
     let state = |bytes: usize| Effect::SessionState { ticket: Ticket(1), state: Some(vec![7; bytes].into()) };
     let cases = [
         (published(1), 0),
@@ -41,11 +41,18 @@ fn answers_that_may_be_large_are_counted_until_they_are_taken() {
     for (effect, bytes) in cases {
         let mut outbox = Outbox::default();
         let text = format!("{effect:?}");
-        outbox.push(ClientId(1), effect.clone());
-        assert_eq!(outbox.bytes(), bytes, "{text:.40}");
-        outbox.push(ClientId(2), effect);
-        assert_eq!(outbox.bytes(), 2 * bytes, "{text:.40}");
-        outbox.take();
-        assert_eq!(outbox.bytes(), 0, "{text:.40}");
+        assert_eq!(outbox.push(NamespaceId::DEFAULT, ClientId(1), effect), bytes, "{text:.40}");
     }
+}
+
+#[test]
+fn clients_of_two_namespaces_with_one_number_are_two() {
+    let other = NamespaceId { slot: broker_core::NamespaceSlot(3), uid: 9 };
+    let mut outbox = Outbox::default();
+    for (namespace, ticket) in [(NamespaceId::DEFAULT, 1), (other, 2), (NamespaceId::DEFAULT, 3)] {
+        outbox.push(namespace, ClientId(1), published(ticket));
+    }
+    let released = outbox.take();
+    let counts: Vec<_> = released.iter().map(|one| (one.namespace, one.effects.len())).collect();
+    assert_eq!(counts, [(other, 1), (NamespaceId::DEFAULT, 2)]);
 }

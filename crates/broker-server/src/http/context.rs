@@ -15,11 +15,7 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 use tokio::time::timeout;
 
 use super::answer::{BODY_BYTES_MAX, Refusal};
-use crate::{
-    audit::LoginEntry,
-    shared::{DEFAULT_NAMESPACE, Shared},
-    shutdown::unless_stopped,
-};
+use crate::{audit::LoginEntry, shared::Shared, shutdown::unless_stopped};
 
 /// Context of the requests of one HTTP connection: its client, and the state of the broker.
 #[derive(Clone)]
@@ -45,16 +41,7 @@ impl RequestContext {
     ) -> bool {
         let Some(refused) = refusal.login() else { return false };
         let (from, mechanism) = (self.from, "http");
-        let namespace = DEFAULT_NAMESPACE;
-        self.shared.audit.refuse_login(LoginEntry {
-            who,
-            from,
-            namespace,
-            mechanism,
-            refused,
-            entity,
-            subject,
-        });
+        self.shared.audit.refuse_login(LoginEntry { who, from, mechanism, refused, entity, subject });
         true
     }
 

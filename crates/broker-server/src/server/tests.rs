@@ -98,7 +98,7 @@ fn on_a_failing_disk() -> (NodeDriver, IoDone) {
     let mut worker = DiskWorker::new(disk);
     faults.0.store(true, Ordering::Relaxed);
     let ExecutorItem::Batch(batch, _) = send_to_topic() else { unreachable!("it is one") };
-    node.handle_batch(now, batch);
+    node.handle_batch(now, broker_node::NamespaceId::DEFAULT, batch);
     while node.work(now) {}
     let write = std::iter::from_fn(|| node.poll_io()).find(broker_log::IoRequest::is_write).unwrap();
     (NodeDriver::new(node, Arc::default(), None), worker.perform(write))

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use broker_core::{
     Batch, ClientId, Command, Effect, LinkId, Outcome, ReceiveMode, SettleError, Ticket, Timestamp,
 };
-use broker_node::{Node, Released};
+use broker_node::{NamespaceId, Node, Released};
 
 use crate::plan::{PlantedFault, Topology};
 
@@ -47,7 +47,7 @@ impl PrematureAck {
         if self.releases {
             batch.commands.iter_mut().for_each(mark_settled);
         }
-        node.handle_batch(now, batch);
+        node.handle_batch(now, NamespaceId::DEFAULT, batch);
     }
 
     /// Command by command, and a completion has its answer as soon as it is done.
@@ -59,11 +59,11 @@ impl PrematureAck {
                 _ => None,
             };
             let before = node.journal().committed();
-            node.handle_batch(self.now, Batch { client, commands: vec![command] });
+            node.handle_batch(self.now, NamespaceId::DEFAULT, Batch { client, commands: vec![command] });
             if let Some(ticket) = taken {
                 // A refused one writes nothing.
                 let effect = answer(ticket, node.journal().committed() > before);
-                self.early.push(Released { client, effects: vec![effect] });
+                self.early.push(Released { namespace: NamespaceId::DEFAULT, client, effects: vec![effect] });
             }
         }
     }
@@ -97,7 +97,7 @@ impl PrematureAck {
             }
         }
         if !commands.is_empty() {
-            node.handle_batch(self.now, Batch { client, commands });
+            node.handle_batch(self.now, NamespaceId::DEFAULT, Batch { client, commands });
         }
     }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::{
     Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
     EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
-    QueueId, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket,
-    Timestamp, UnsettledPolicy,
+    QueueId, QuotaError, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError, StoredRecord,
+    SubQueue, Ticket, Timestamp, UnsettledPolicy,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.
@@ -83,8 +83,8 @@ impl Output for Journal {
         Position(self.readable)
     }
 
-    fn storage_full(&self) -> bool {
-        self.full
+    fn check_storage(&self) -> Result<(), QuotaError> {
+        if self.full { Err(QuotaError::Storage) } else { Ok(()) }
     }
 }
 
@@ -117,8 +117,8 @@ impl Output for Settling {
         panic!("recovery reads no payload");
     }
 
-    fn storage_full(&self) -> bool {
-        false
+    fn check_storage(&self) -> Result<(), QuotaError> {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ClientId, Effect, StorageError, StoredRecord, record::Fact};
+use crate::{ClientId, Effect, QuotaError, StorageError, StoredRecord, record::Fact};
 
 const QUEUE: QueueId = QueueId(7);
 const WINDOW: Duration = Duration::from_secs(20);
@@ -44,8 +44,8 @@ impl Output for Journal {
         Position(self.end)
     }
 
-    fn storage_full(&self) -> bool {
-        false
+    fn check_storage(&self) -> Result<(), QuotaError> {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use broker_core::{Output as _, SessionWanted};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core_output::CoreOutput;
+use crate::namespace::usage::NamespaceUsage;
 
 const LINK: LinkId = LinkId(1);
 const DELETES: LinkId = LinkId(2);
@@ -110,7 +110,11 @@ fn unawaited_completions_are_written_in_time_all_the_same() {
     assert_eq!(bench.node.deadline(), Some(due));
     // More of it puts nothing off.
     let later = NOW.after(Duration::from_millis(5));
-    bench.node.handle_batch(later, Batch { client: CLIENT, commands: vec![complete(locks[1], None)] });
+    bench.node.handle_batch(
+        later,
+        NamespaceId::DEFAULT,
+        Batch { client: CLIENT, commands: vec![complete(locks[1], None)] },
+    );
     while bench.node.work(later) {}
     assert_eq!(bench.node.deadline(), Some(due));
     bench.node.work(due);
@@ -304,13 +308,12 @@ fn check(events: Vec<Event>) -> Result<(), TestCaseError> {
     for event in events {
         match event {
             Event::Record { .. } | Event::Effect => {
-                let round = node.round();
-                let Node { journal, outbox, awaited, .. } = &mut node;
-                let mut out = CoreOutput { journal, outbox, awaited, round };
+                let mut usage = NamespaceUsage::default();
+                let mut out = node.output.of(NamespaceId::DEFAULT, &mut usage, RoundLimit::default());
                 match event {
                     Event::Record { awaited: true } => {
                         out.record(b"awaited", &[]);
-                        model.awaited = out.journal.end().0;
+                        model.awaited = node.output.journal.end().0;
                     }
                     Event::Record { awaited: false } => drop(out.record_unawaited(b"unawaited")),
                     _ => {
@@ -321,7 +324,7 @@ fn check(events: Vec<Event>) -> Result<(), TestCaseError> {
                     }
                 }
             }
-            Event::UnitEnds => drop(node.journal.commit()),
+            Event::UnitEnds => drop(node.output.journal.commit()),
             Event::RoundEnds => {
                 node.close_round(now);
                 model.owed.extend(model.round.drain(..).map(|effect| (effect, model.awaited)));
@@ -332,11 +335,15 @@ fn check(events: Vec<Event>) -> Result<(), TestCaseError> {
             },
             Event::Time(millis) => now = now.after(Duration::from_millis(millis)),
         }
-        let durable = node.journal.durable().0;
+        let durable = node.output.journal.durable().0;
         prop_assert_eq!(shown(&mut node), model.may_show(durable), "not too early, not too late, in order");
     }
     // Without anything new all of it becomes durable when its time has come.
-    node.outbox.push(CLIENT, Effect::Published { first: Ticket(0), last: Ticket(0) });
+    node.output.outbox.push(
+        NamespaceId::DEFAULT,
+        CLIENT,
+        Effect::Published { first: Ticket(0), last: Ticket(0) },
+    );
     node.close_round(now);
     while let Some(request) = at_work.take().or_else(|| node.poll_io()) {
         node.handle_io(worker.perform(request));
@@ -349,7 +356,7 @@ fn check(events: Vec<Event>) -> Result<(), TestCaseError> {
             node.handle_io(worker.perform(request));
         }
     }
-    prop_assert_eq!(node.journal.unwritten_bytes(), 0, "nobody wakes the node");
+    prop_assert_eq!(node.output.journal.unwritten_bytes(), 0, "nobody wakes the node");
     Ok(())
 }
 

@@ -83,9 +83,16 @@ fn a_batch_to_many_subscriptions_is_worked_off_in_rounds_and_others_come_between
     let one = bytes_of_one(&mut bench);
     let mut before = bench.node.journal().committed().0;
     let commands = to_topic((1..=MESSAGES).map(Some));
-    bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
-    bench.node.handle_batch(NOW, Batch { client: OTHER, commands: vec![publish(Some(77))] });
-    assert!(bench.node.has_deferred_of(CLIENT) && bench.node.has_deferred_of(OTHER));
+    bench.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
+    bench.node.handle_batch(
+        NOW,
+        NamespaceId::DEFAULT,
+        Batch { client: OTHER, commands: vec![publish(Some(77))] },
+    );
+    assert!(
+        bench.node.has_deferred_of(NamespaceId::DEFAULT, CLIENT)
+            && bench.node.has_deferred_of(NamespaceId::DEFAULT, OTHER)
+    );
     let (mut seen, mut rounds) = (Vec::new(), 0);
     loop {
         let more = bench.node.work(NOW);
@@ -116,7 +123,7 @@ fn unwritten_bytes_bound_the_commands_that_are_handled() {
     let one = bytes_of_one(&mut bench);
     // Nobody waits for an answer: the node itself has to ask for the writing.
     let commands = to_topic((0..MESSAGES).map(|_| None));
-    bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
+    bench.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
     let mut times = 0;
     while bench.node.has_deferred() {
         while bench.node.work(NOW) {}
@@ -184,11 +191,15 @@ fn timed_work_waits_for_the_disk_as_well() {
 fn later_batches_of_a_client_wait_behind_its_earlier_ones() {
     let mut bench = with_topic(NodeLimits { round_bytes_max: ROUND, ..NodeLimits::default() });
     let commands = to_topic((1..=MESSAGES).map(Some));
-    bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
+    bench.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
     let mut seen = Vec::new();
     for ticket in [101, 102] {
         bench.node.work(NOW);
-        bench.node.handle_batch(NOW, Batch { client: CLIENT, commands: vec![publish(Some(ticket))] });
+        bench.node.handle_batch(
+            NOW,
+            NamespaceId::DEFAULT,
+            Batch { client: CLIENT, commands: vec![publish(Some(ticket))] },
+        );
     }
     while bench.node.work(NOW) {}
     bench.finish_io();
@@ -231,7 +242,11 @@ fn answers_much_larger_than_their_requests_come_in_rounds() {
     bench.node = bench.node.with_limits(NodeLimits { round_bytes_max: ROUND, ..NodeLimits::default() });
     let ask =
         |number| Command::GetSessionState { path: path(), session: "one".into(), ticket: Ticket(number) };
-    bench.node.handle_batch(NOW, Batch { client: CLIENT, commands: (0..20).map(ask).collect() });
+    bench.node.handle_batch(
+        NOW,
+        NamespaceId::DEFAULT,
+        Batch { client: CLIENT, commands: (0..20).map(ask).collect() },
+    );
     let (mut told, mut goes_on) = (Vec::new(), true);
     while goes_on {
         goes_on = bench.node.work(NOW);

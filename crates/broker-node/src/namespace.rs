@@ -1,0 +1,46 @@
+//! The namespaces of a node: each has a core of its own over the one journal.
+//!
+//! Invariant: nothing that one namespace is asked changes or shows another.
+
+pub(crate) mod change;
+pub(crate) mod core;
+pub(crate) mod deferred_batches;
+pub(crate) mod deletion;
+pub(crate) mod registry;
+pub(crate) mod schedule;
+pub(crate) mod units;
+pub(crate) mod usage;
+
+use broker_core::{Core, NamespaceDefinition, NamespaceSlot};
+
+/// A namespace of a node, as those name it who were told of it once. A slot is used again, and then it has another id: who
+/// still has the earlier one reaches nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NamespaceId {
+    pub slot: NamespaceSlot,
+    /// Low half of its random id.
+    pub uid: u64,
+}
+
+impl NamespaceId {
+    /// The default namespace.
+    pub const DEFAULT: Self = Self { slot: NamespaceSlot::DEFAULT, uid: 0 };
+
+    /// The id of a definition.
+    #[expect(clippy::cast_possible_truncation, reason = "half of the random id is enough")]
+    pub const fn of(definition: &NamespaceDefinition) -> Self {
+        Self { slot: definition.slot, uid: definition.uid as u64 }
+    }
+}
+
+/// A namespace of a node, to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceView<'a> {
+    pub id: NamespaceId,
+    pub definition: &'a NamespaceDefinition,
+    pub core: &'a Core,
+    /// Bytes of its records that are alive.
+    pub live_bytes: u64,
+    /// Bytes of records that it has appended since the start.
+    pub appended_bytes: u64,
+}

@@ -1,0 +1,201 @@
+//! One namespace of a node: its core, its commands that wait, and its account.
+//!
+//! Invariant: a client's commands are handled in the order in which they came.
+
+use broker_core::{
+    Batch, ClientId, Command, Core, NamespaceDefinition, NamespaceLimit, Position, ReplayError, Timestamp,
+};
+use bytes::Bytes;
+
+use super::{NamespaceId, deferred_batches::DeferredBatches, units::split_off_unit, usage::NamespaceUsage};
+use crate::core_output::{NodeOutput, RoundLimit};
+
+/// One namespace at work.
+#[derive(Debug)]
+pub(crate) struct NamespaceCore {
+    id: NamespaceId,
+    core: Core,
+    /// Commands that no round had room for.
+    deferred: DeferredBatches,
+    pub(crate) usage: NamespaceUsage,
+}
+
+impl NamespaceCore {
+    /// The namespace `id` on the core that was replayed for it.
+    pub(crate) fn new(id: NamespaceId, core: Core, usage: NamespaceUsage) -> Self {
+        Self { id, core, deferred: DeferredBatches::default(), usage }
+    }
+
+    /// The same core, now that its definition is known.
+    pub(crate) fn renamed(self, id: NamespaceId) -> Self {
+        Self { id, ..self }
+    }
+
+    /// Takes in one record of the journal.
+    pub(crate) fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
+        self.core.replay(at, index, length)
+    }
+
+    /// Counts what is alive after the last record; `more` bytes are the definition's.
+    pub(crate) fn count_live(&mut self, more: u64) {
+        let live = self.core.live_records().map(|(_, length)| u64::from(length)).sum::<u64>();
+        self.usage = NamespaceUsage::new(self.usage.limits, live + more);
+    }
+
+    pub(crate) fn id(&self) -> NamespaceId {
+        self.id
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Whether commands wait for another round.
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Whether commands of this client do.
+    pub(crate) fn has_deferred_of(&self, client: ClientId) -> bool {
+        self.deferred.has(client)
+    }
+
+    /// Lets the core settle in after its last record.
+    pub(crate) fn recovered(&mut self, out: &mut NodeOutput) {
+        let mut out = out.of(self.id, &mut self.usage, RoundLimit::default());
+        self.core.recovered(&mut out);
+        out.commit();
+    }
+
+    /// The definition has other limits. `broker` has those that hold without any.
+    pub(crate) fn set_limits(&mut self, definition: &NamespaceDefinition, broker: &broker_core::CoreConfig) {
+        let limits = definition.settings.limits;
+        let number = |limit, of_broker| limits.get(limit).unwrap_or(of_broker);
+        self.core.set_limits(
+            number(NamespaceLimit::Entities, broker.max_entities),
+            number(NamespaceLimit::RememberedIds, broker.max_history_ids),
+        );
+        self.usage.limits = limits;
+    }
+
+    /// Handles one client's commands, as far as there is room in this round.
+    pub(crate) fn handle_batch(
+        &mut self,
+        now: Timestamp,
+        batch: Batch,
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) {
+        self.handle_waiting(now, out, round);
+        if self.is_full(out, round) || self.deferred.has(batch.client) {
+            return self.deferred.push(batch);
+        }
+        self.handle_units(now, batch, out, round);
+    }
+
+    /// Handles what waits, as far as there is room.
+    pub(crate) fn handle_waiting(&mut self, now: Timestamp, out: &mut NodeOutput, round: RoundLimit) {
+        while !self.is_full(out, round)
+            && let Some(batch) = self.deferred.pop()
+        {
+            self.handle_units(now, batch, out, round);
+        }
+    }
+
+    /// Handles a batch unit by unit; what there is no room for waits.
+    fn handle_units(&mut self, now: Timestamp, batch: Batch, out: &mut NodeOutput, round: RoundLimit) {
+        let Batch { client, mut commands } = batch;
+        loop {
+            let rest = split_off_unit(&mut commands);
+            let left = self.handle_unit(now, Batch { client, commands }, out, round);
+            commands = match (left, rest) {
+                (None, None) => return,
+                (None, Some(rest)) => rest,
+                (Some(left), rest) => left.commands.into_iter().chain(rest.into_iter().flatten()).collect(),
+            };
+            if self.is_full(out, round) {
+                return self.deferred.put_back(Batch { client, commands });
+            }
+        }
+    }
+
+    /// Handles one unit; gives back what there was no room for.
+    fn handle_unit(
+        &mut self,
+        now: Timestamp,
+        unit: Batch,
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) -> Option<Batch> {
+        let mut out = out.of(self.id, &mut self.usage, round);
+        let rest = self.core.handle_batch(now, unit, &mut out);
+        // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
+        out.commit();
+        rest
+    }
+
+    /// Does one command of the node itself.
+    pub(crate) fn handle_own(
+        &mut self,
+        now: Timestamp,
+        (client, command): (ClientId, Command),
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) {
+        let mut out = out.of(self.id, &mut self.usage, round);
+        self.core.handle(now, client, command, &mut out);
+        out.commit();
+    }
+
+    /// Whether no more commands should be handled in this round.
+    pub(crate) fn is_full(&self, out: &NodeOutput, round: RoundLimit) -> bool {
+        round.is_full(&self.usage, &out.journal)
+    }
+
+    /// Runs what is due, unless the disk is behind, and then deliveries. True when there is more to do at once.
+    pub(crate) fn work(
+        &mut self,
+        now: Timestamp,
+        has_time: bool,
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) -> bool {
+        let mut out = out.of(self.id, &mut self.usage, round);
+        let mut more = has_time && self.core.handle_deadline(now, &mut out);
+        // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
+        out.commit();
+        more |= self.core.deliver(now, &mut out);
+        more
+    }
+
+    /// Drops the commands that wait: their clients are gone.
+    pub(crate) fn drop_deferred(&mut self) {
+        self.deferred = DeferredBatches::default();
+    }
+
+    /// The journal cleans up and meets this record.
+    pub(crate) fn relocate(
+        &mut self,
+        at: broker_log::Position,
+        record: &Bytes,
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) -> Result<(), ReplayError> {
+        let mut out = out.of(self.id, &mut self.usage, round);
+        let moved = self.core.relocate(Position(at.0), record, &mut out);
+        out.commit();
+        moved
+    }
+
+    /// The journal has gone through its oldest segment.
+    pub(crate) fn segment_done(
+        &mut self,
+        up_to: broker_log::Position,
+        out: &mut NodeOutput,
+        round: RoundLimit,
+    ) {
+        let mut out = out.of(self.id, &mut self.usage, round);
+        self.core.segment_done(Position(up_to.0), &mut out);
+        out.commit();
+    }
+}
