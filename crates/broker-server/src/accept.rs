@@ -30,7 +30,7 @@ use crate::{
     http,
     metrics::{ConnectionGauge, Transport},
     read_limit::ReadLimit,
-    shared::{Peer, Shared},
+    shared::{DEFAULT_NAMESPACE, Peer, Shared},
     shutdown::{Shutdown, ordered, unless_stopped},
     socket::Socket,
     tls,
@@ -212,7 +212,15 @@ fn note_refused_handshake(shared: &Shared, from: SocketAddr, error: &io::Error) 
     let Some(reason) = tls::refused_certificate(error) else { return };
     let refused = &RefusedLogin::unnamed(reason);
     let (mechanism, entity, subject) = ("tls", "", "");
-    shared.audit.refuse_login(LoginEntry { who: None, from, mechanism, refused, entity, subject });
+    shared.audit.refuse_login(LoginEntry {
+        who: None,
+        from,
+        namespace: "",
+        mechanism,
+        refused,
+        entity,
+        subject,
+    });
 }
 
 /// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
@@ -255,9 +263,6 @@ const fn is_http(first: u8) -> bool {
 
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
-
-/// Name of the only namespace.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Speaks AMQP to the end. No `async fn`, which would hold what it is given beside what it makes of it.
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(

@@ -31,6 +31,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) from: SocketAddr,
     /// Requested action.
     pub(crate) action: &'a str,
+    /// The namespace; empty for what is about the whole broker.
+    pub(crate) namespace: &'a str,
     /// The entity, or what else it is about.
     pub(crate) entity: &'a str,
     /// Object of the action besides its entity.
@@ -73,7 +75,7 @@ impl Audit {
                 self.metrics.attempts_left_out.inc();
                 let reason = format!("more than {} in a minute", self.per_minute);
                 let (action, refused) = ("attempts-left-out", Some(&*reason));
-                Entry { who, from, action, entity: "", subject: "", refused }.write(0);
+                Entry { who, from, action, namespace: "", entity: "", subject: "", refused }.write(0);
             }
             Admission::LeftOut => drop(self.metrics.attempts_left_out.inc()),
         }
@@ -94,8 +96,9 @@ impl Audit {
 
     /// The same for the log-ins that a connection of AMQP was refused.
     pub(crate) fn refuse_logins(&self, from: SocketAddr, logins: &[LoginRecord]) {
-        for LoginRecord { mechanism, refused, entity } in logins {
-            self.refuse_login(LoginEntry { who: None, from, mechanism, refused, entity, subject: "" });
+        for LoginRecord { namespace, mechanism, refused, entity } in logins {
+            let (who, subject) = (None, "");
+            self.refuse_login(LoginEntry { who, from, namespace, mechanism, refused, entity, subject });
         }
     }
 
@@ -107,6 +110,7 @@ impl Audit {
                 who: Some(&note.who),
                 from,
                 action: note.action,
+                namespace: &note.namespace,
                 entity: &note.entity,
                 subject,
                 refused: note.refused,
@@ -118,12 +122,12 @@ impl Audit {
 impl Entry<'_> {
     /// Writes the line; so many like it were refused before and not told.
     fn write(self, others: u64) {
-        let Self { who, from, action, entity, subject, refused } = self;
+        let Self { who, from, action, namespace, entity, subject, refused } = self;
         let who = who.unwrap_or("");
         let result = if refused.is_some() { "refused" } else { "done" };
         let reason = refused.unwrap_or("");
         let (entity, subject) = (short(entity), short(subject));
-        info!(target: TARGET, who, from = %from, action, entity, subject, result, reason, others, "administration");
+        info!(target: TARGET, who, from = %from, action, namespace, entity, subject, result, reason, others, "administration");
     }
 }
 

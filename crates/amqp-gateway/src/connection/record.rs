@@ -17,6 +17,8 @@ use crate::condition::Refusal;
 /// One change that a client asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AuditEvent {
+    /// The namespace of the entity.
+    pub namespace: Box<str>,
     /// Name of the key, user or subject that permitted it, or that did not.
     pub who: Box<str>,
     /// `add-rule`, `remove-rule` or `purge`.
@@ -32,6 +34,8 @@ pub struct AuditEvent {
 /// A log-in that was refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LoginRecord {
+    /// The namespace that refused; empty where the log-in was refused before it was known.
+    pub namespace: Box<str>,
     /// `plain`, `external`, `anonymous`, `mssbcbs`, `cbs` for a token, `none` without SASL, `other` for a mechanism that
     /// is not known here.
     pub mechanism: &'static str,
@@ -210,7 +214,8 @@ impl ConnectionRecord {
     }
 
     fn add_login(&mut self, mechanism: &'static str, refused: RefusedLogin, entity: &str) {
-        self.refused_logins.push(LoginRecord { mechanism, refused, entity: entity.into() });
+        let namespace = self.namespace().into();
+        self.refused_logins.push(LoginRecord { namespace, mechanism, refused, entity: entity.into() });
     }
 
     fn add_nameless(&mut self, mechanism: &'static str, entity: &str) {

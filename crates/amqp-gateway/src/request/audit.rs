@@ -9,12 +9,13 @@ use broker_core::Command;
 use super::{Caller, operation::Operation};
 use crate::{
     address::{self, NodeName},
-    connection::{Client, record::AuditEvent},
+    connection::record::AuditEvent,
+    cx::Cx,
 };
 
 /// The event of an answer, if the request was for a change.
 pub(super) fn event(
-    client: &Client,
+    cx: &Cx,
     caller: &Caller,
     operation: Operation,
     refused: Option<&'static str>,
@@ -28,9 +29,10 @@ pub(super) fn event(
     let NodeName::Management(path) = &caller.node else { return None };
     // SDKs put a token for the node itself, which permits nothing at the entity above it.
     let scope = Scope::of(&address::resource(path, true));
-    let who = client.grants().who(&scope, operation.right()).into();
+    let who = cx.client.grants().who(&scope, operation.right()).into();
+    let namespace = cx.record.namespace().into();
     let (entity, subject) = (caller.node.entity_name().into(), caller.subject.clone());
-    Some(AuditEvent { who, action, entity, subject, refused })
+    Some(AuditEvent { namespace, who, action, entity, subject, refused })
 }
 
 /// Object of a command besides its entity.

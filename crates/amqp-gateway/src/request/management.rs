@@ -281,7 +281,7 @@ impl<'a> ManagementNode<'a> {
 
     /// Notes the answer to a request, if it was for a change.
     fn audit(&mut self, caller: &Caller, operation: Operation, refused: Option<&'static str>) {
-        if let Some(event) = event(&self.cx.client, caller, operation, refused) {
+        if let Some(event) = event(self.cx, caller, operation, refused) {
             self.cx.record.add_change(event);
         }
     }

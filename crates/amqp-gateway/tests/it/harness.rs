@@ -13,7 +13,7 @@ use amqp_codec::{
     sections::{PropertyField, Sections},
     types::ReceiverSettleMode,
 };
-use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer};
+use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer, Placement, PlacementRequest};
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
     AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings,
@@ -97,7 +97,14 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     config: Arc<GatewayConfig>,
     authority: Arc<Authority>,
+    /// Answers to placement requests; `None`: all connections mean one namespace. An answer that is `None` does not come.
+    pub(crate) placements: Option<Answers>,
+    /// Placement requests that were answered by `placements`, or wait.
+    pub(crate) asked: Vec<PlacementRequest>,
 }
+
+/// Gives the answers to placement requests.
+pub(crate) type Answers = Box<dyn FnMut(&PlacementRequest) -> Option<Placement>>;
 
 impl World {
     /// A broker with the queue `q`, whose clients are logged in by key.
@@ -122,6 +129,8 @@ impl World {
             clients: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(anonymous))),
+            placements: None,
+            asked: Vec::new(),
         };
         world.create("q", EntitySettings::default());
         world
@@ -223,7 +232,7 @@ impl World {
     }
 
     /// The namespace that every connection means.
-    fn namespace(&self) -> GatewayNamespace {
+    pub(crate) fn namespace(&self) -> GatewayNamespace {
         GatewayNamespace {
             name: "default".into(),
             authority: Arc::clone(&self.authority),
@@ -365,8 +374,18 @@ impl World {
             if !input.is_empty() {
                 count_transfers(&input, &mut client.sent);
                 client.gateway.handle_input(self.now, input);
-                client.gateway.place_in(self.now, &namespace);
                 moved = true;
+            }
+            match &mut self.placements {
+                None => client.gateway.place_in(self.now, &namespace),
+                Some(answers) => {
+                    while let Some(request) = client.gateway.take_placement_request() {
+                        if let Some(placement) = answers(&request) {
+                            client.gateway.handle_placement(self.now, placement);
+                        }
+                        self.asked.push(request);
+                    }
+                }
             }
             let commands = client.gateway.take_commands();
             if !commands.is_empty() {

@@ -8,7 +8,9 @@ use crate::harness::{KEY_NAME, START, TOKEN, TOKEN_ENDS, World};
 fn refused(world: &mut World, client: usize) -> Vec<(&'static str, LoginRefusal, String, String)> {
     let taken = world.clients[client].gateway.record().take_refused_logins();
     let entry = |login: LoginRecord| {
-        let LoginRecord { mechanism, refused, entity } = login;
+        let LoginRecord { namespace, mechanism, refused, entity } = login;
+        // The engine refuses a mechanism and a header by itself, before a namespace is known.
+        assert!(namespace.is_empty() || &*namespace == "default", "{namespace}");
         (mechanism, refused.reason, refused.key.into(), entity.into())
     };
     taken.into_iter().map(entry).collect()

@@ -29,6 +29,8 @@ mod management;
 #[cfg(test)]
 mod node_kinds;
 #[cfg(test)]
+mod placement;
+#[cfg(test)]
 mod rollbacks;
 #[cfg(test)]
 mod rules;

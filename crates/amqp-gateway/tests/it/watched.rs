@@ -146,6 +146,7 @@ fn a_purge_is_noted_with_who_did_it() {
     world.received(client);
     world.request(client, "com.microsoft:batch-delete-messages", &map(&[("message-count", Value::Int(5))]));
     let expected = AuditEvent {
+        namespace: "default".into(),
         who: KEY_NAME.into(),
         action: "purge",
         entity: "q".into(),
@@ -227,6 +228,7 @@ fn a_change_that_the_client_may_not_make_is_noted_with_who_tried() {
     let body = map(&[("rule-name", Value::String("r".into()))]);
     world.request(client, "com.microsoft:remove-rule", &body);
     let expected = AuditEvent {
+        namespace: "default".into(),
         who: "limited".into(),
         action: "remove-rule",
         entity: "q".into(),

@@ -16,6 +16,8 @@ pub(crate) struct LoginEntry<'a> {
     pub(crate) who: Option<&'a str>,
     /// Address of the client.
     pub(crate) from: SocketAddr,
+    /// The namespace that refused; empty where none was asked.
+    pub(crate) namespace: &'a str,
     /// A SASL mechanism, `cbs`, `tls` or `http`.
     pub(crate) mechanism: &'static str,
     /// The reason, and the name that the client gave.
@@ -29,7 +31,7 @@ pub(crate) struct LoginEntry<'a> {
 impl LoginEntry<'_> {
     /// Writes the line; so many like it were refused before and not logged.
     pub(super) fn write(&self, others: u64) {
-        let Self { who, from, mechanism, refused, entity, subject } = self;
+        let Self { who, from, namespace, mechanism, refused, entity, subject } = self;
         let (who, reason, key) = (who.unwrap_or(""), refused.reason.name(), short(&refused.key));
         let (entity, subject, action, result) = (short(entity), short(subject), "login", "refused");
         warn!(
@@ -37,6 +39,7 @@ impl LoginEntry<'_> {
             who,
             %from,
             action,
+            namespace,
             entity,
             subject,
             result,

@@ -50,13 +50,15 @@ impl ConnectionLog {
             self.stage = Stage::Opened;
             let (about, protocol, from) = (gateway.about(), self.transport.protocol(), self.from);
             let container_id = short(&about.container_id);
-            info!(id = self.id, %from, protocol, container_id, user = &*about.user, "connection opened");
+            let namespace = &*about.namespace;
+            info!(id = self.id, %from, protocol, namespace, container_id, user = &*about.user, "connection opened");
         }
         if self.stage == Stage::Opened && gateway.authentication() == "token" {
             self.stage = Stage::Authenticated;
             let (about, from) = (gateway.about(), self.from);
             let container_id = short(&about.container_id);
-            info!(id = self.id, %from, container_id, user = short(&about.keys.join(", ")), "connection authenticated by token");
+            let namespace = &*about.namespace;
+            info!(id = self.id, %from, namespace, container_id, user = short(&about.keys.join(", ")), "connection authenticated by token");
         }
     }
 
@@ -81,6 +83,7 @@ impl ConnectionLog {
             id = self.id,
             %from,
             protocol,
+            namespace = &*about.namespace,
             container_id,
             user,
             duration_ms,

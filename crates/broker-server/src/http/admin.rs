@@ -21,7 +21,7 @@ use super::{
     core_client::CoreClient,
     pieces::Pieces,
 };
-use crate::{audit::Entry, clock, config::MissingRight};
+use crate::{audit::Entry, clock, config::MissingRight, shared::DEFAULT_NAMESPACE};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -57,7 +57,9 @@ pub(super) async fn answer(
     if !is_of_login && let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
         let (from, refused) = (context.from, reason.as_deref());
-        let entry = Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused };
+        let namespace = DEFAULT_NAMESPACE;
+        let entry =
+            Entry { who: who.as_deref(), from, action, namespace, entity: &place, subject: "", refused };
         context.shared.audit.write(entry);
     }
     http(tracked(context, answer, host.as_ref(), &place), request_id)

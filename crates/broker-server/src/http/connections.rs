@@ -62,7 +62,7 @@ pub(super) fn end(
     let Some(entry) = context.shared.listing.get(id) else {
         let refused = Some("status 404");
         let (who, from, action, subject) = (Some(&*who), context.from, "connection-close", &*id.to_string());
-        let entry = audit::Entry { who, from, action, entity: "", subject, refused };
+        let entry = audit::Entry { who, from, action, namespace: "", entity: "", subject, refused };
         context.shared.audit.write(entry);
         return Err(Refusal::NotFound(request.uri().path().to_owned()));
     };
@@ -83,6 +83,7 @@ fn shown(id: u64, entry: &Entry, report: Option<Report>, now: Timestamp) -> Valu
         // The broker knows the second in which it went out.
         let age = |since: Timestamp| now.as_millis().saturating_sub(since.as_millis()) / 1_000;
         let facts = json!({
+            "namespace": about.namespace,
             "container_id": about.container_id,
             "user": about.user,
             "keys": about.keys,

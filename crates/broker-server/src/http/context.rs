@@ -15,7 +15,11 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 use tokio::time::timeout;
 
 use super::answer::{BODY_BYTES_MAX, Refusal};
-use crate::{audit::LoginEntry, shared::Shared, shutdown::unless_stopped};
+use crate::{
+    audit::LoginEntry,
+    shared::{DEFAULT_NAMESPACE, Shared},
+    shutdown::unless_stopped,
+};
 
 /// Context of the requests of one HTTP connection: its client, and the state of the broker.
 #[derive(Clone)]
@@ -41,7 +45,16 @@ impl RequestContext {
     ) -> bool {
         let Some(refused) = refusal.login() else { return false };
         let (from, mechanism) = (self.from, "http");
-        self.shared.audit.refuse_login(LoginEntry { who, from, mechanism, refused, entity, subject });
+        let namespace = DEFAULT_NAMESPACE;
+        self.shared.audit.refuse_login(LoginEntry {
+            who,
+            from,
+            namespace,
+            mechanism,
+            refused,
+            entity,
+            subject,
+        });
         true
     }
 

@@ -60,7 +60,15 @@ fn note_refused(context: &RequestContext, attempt: Option<(&'static str, String)
     {
         let reason = format!("status {}", refusal.status().as_u16());
         let (who, from, refused) = (refusal.who(), context.from, Some(reason.as_str()));
-        context.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
+        context.shared.audit.write(Entry {
+            who,
+            from,
+            action,
+            namespace: "",
+            entity: "",
+            subject: &subject,
+            refused,
+        });
     }
 }
 
@@ -75,7 +83,15 @@ fn refused(
     let (action, subject) = ("foreign-request", request.uri().path());
     let reason = format!("status {status}");
     let (from, refused) = (context.from, Some(reason.as_str()));
-    context.shared.audit.write(Entry { who: None, from, action, entity: "", subject, refused });
+    context.shared.audit.write(Entry {
+        who: None,
+        from,
+        action,
+        namespace: "",
+        entity: "",
+        subject,
+        refused,
+    });
     if is_ours { refusal.answer() } else { admin::refused(context, request, refusal) }
 }
 

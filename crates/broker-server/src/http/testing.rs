@@ -79,7 +79,15 @@ pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box
 
 /// Logs the request of an authorized client.
 pub(super) fn audit(context: &RequestContext, who: &str, action: &str, subject: &str) {
-    let entry = Entry { who: Some(who), from: context.from, action, entity: "", subject, refused: None };
+    let entry = Entry {
+        who: Some(who),
+        from: context.from,
+        action,
+        namespace: "",
+        entity: "",
+        subject,
+        refused: None,
+    };
     context.shared.audit.write(entry);
 }
 

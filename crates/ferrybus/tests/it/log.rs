@@ -330,10 +330,11 @@ fn connections_that_are_opened_and_closed_are_in_the_log() {
     let mut reasons: Vec<&str> = Vec::new();
     for line in &closed {
         let opening = opened.iter().find(|opening| opening["id"] == line["id"]).unwrap();
-        for field in ["from", "protocol", "container_id"] {
+        for field in ["from", "protocol", "namespace", "container_id"] {
             assert_eq!(line[field], opening[field], "{line}");
         }
         assert_eq!((line["level"].as_str(), line["protocol"].as_str()), (Some("INFO"), Some("amqp")));
+        assert_eq!(line["namespace"], "default", "{line}");
         assert_eq!(line["user"], KEY, "by password or by token: {line}");
         assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
         assert!(line["duration_ms"].is_u64(), "{line}");
