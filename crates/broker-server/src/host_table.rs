@@ -1,0 +1,139 @@
+//! Table of the namespaces by their names and host names.
+//!
+//! Invariant: a host name is listed for one namespace at most, and none that is listed is the name of another namespace.
+
+use std::collections::BTreeMap;
+
+use crate::namespace_names::{HostName, HostSign, NamespaceName};
+
+/// The namespaces of a broker, found by the host name that a client has sent.
+///
+/// 1. `vhost:NAME` is exactly that namespace, and `vhost:/` the default one.
+/// 2. A host name that a namespace lists leads to it,
+/// 3. else its first label, where a namespace has that name.
+/// 4. Any other leads to the default namespace, or nowhere where the table is strict. So does `vhost:NAME` while there is
+///    one namespace only: nobody has to name it.
+#[derive(Clone, Debug)]
+pub struct HostTable<T> {
+    default: (NamespaceName, T),
+    others: BTreeMap<NamespaceName, T>,
+    hosts: BTreeMap<HostName, NamespaceName>,
+    strict: bool,
+}
+
+/// The result of a lookup.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum HostLookup<'a, T> {
+    /// The client has named this namespace.
+    Found(&'a T),
+    /// The client has named none, and means the default one.
+    Default(&'a T),
+    /// The client has named one that there is not.
+    Unknown(Box<str>),
+}
+
+/// Names that lead to two namespaces.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NameConflict {
+    /// There is a namespace of that name.
+    #[error("there are two namespaces with the name `{0}`")]
+    Namespace(NamespaceName),
+    /// A host name leads to one namespace, and would lead to another.
+    #[error("the host name `{host}` would lead both to the namespace `{first}` and to `{second}`")]
+    Host {
+        host: HostName,
+        /// The namespace that has it.
+        first: NamespaceName,
+        /// The namespace that was to have it.
+        second: NamespaceName,
+    },
+}
+
+impl<T> HostTable<T> {
+    /// A table with the default namespace. A `strict` one knows no namespace for a host name that is neither listed nor begins
+    /// with the name of a namespace.
+    pub fn new(
+        name: NamespaceName,
+        hosts: impl IntoIterator<Item = HostName>,
+        value: T,
+        strict: bool,
+    ) -> Self {
+        let hosts = hosts.into_iter().map(|host| (host, name.clone())).collect();
+        Self { default: (name, value), others: BTreeMap::new(), hosts, strict }
+    }
+
+    /// Adds a namespace with the host names that it lists. On an error the table is as before.
+    pub fn insert(
+        &mut self,
+        name: NamespaceName,
+        hosts: impl IntoIterator<Item = HostName>,
+        value: T,
+    ) -> Result<(), NameConflict> {
+        if self.named(&name).is_some() {
+            return Err(NameConflict::Namespace(name));
+        }
+        let host = HostName::of_namespace(&name);
+        if let Some(first) = self.hosts.get(&host).cloned() {
+            return Err(NameConflict::Host { host, first, second: name });
+        }
+        self.list(&name, hosts)?;
+        self.others.insert(name, value);
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        name: &NamespaceName,
+        hosts: impl IntoIterator<Item = HostName>,
+    ) -> Result<(), NameConflict> {
+        let hosts: Vec<HostName> = hosts.into_iter().collect();
+        for host in &hosts {
+            let listed = self.hosts.get(host).cloned();
+            // A host of one label would hide the namespace of that name from everybody. One of more labels hides it from
+            // its own clients only, who were told to use it.
+            let named = host.as_namespace().filter(|named| self.named(named).is_some());
+            if let Some(first) = listed.or(named).filter(|first| first != name) {
+                return Err(NameConflict::Host { host: host.clone(), first, second: name.clone() });
+            }
+        }
+        self.hosts.extend(hosts.into_iter().map(|host| (host, name.clone())));
+        Ok(())
+    }
+
+    /// The only namespace, if there is no other.
+    pub fn only(&self) -> Option<&T> {
+        self.others.is_empty().then_some(&self.default.1)
+    }
+
+    /// The namespace with exactly this name.
+    pub fn named(&self, name: &NamespaceName) -> Option<&T> {
+        let (default, value) = &self.default;
+        if name == default { Some(value) } else { self.others.get(name) }
+    }
+
+    /// The namespace that a client means by the host name that it has sent.
+    pub fn lookup(&self, hostname: Option<&str>) -> HostLookup<'_, T> {
+        let hostname = hostname.unwrap_or_default();
+        let (found, is_needed) = match HostSign::parse(hostname) {
+            HostSign::Absent => (None, false),
+            HostSign::DefaultNamespace => (Some(&self.default.1), false),
+            HostSign::Namespace(name) => (self.named(&name), self.strict || self.only().is_none()),
+            HostSign::UnknownNamespace => (None, self.strict || self.only().is_none()),
+            HostSign::Host(host) => (self.of_host(&host), self.strict),
+            HostSign::Malformed => (None, self.strict),
+        };
+        match found {
+            Some(found) => HostLookup::Found(found),
+            None if is_needed => HostLookup::Unknown(hostname.into()),
+            None => HostLookup::Default(&self.default.1),
+        }
+    }
+
+    fn of_host(&self, host: &HostName) -> Option<&T> {
+        let listed = self.hosts.get(host).and_then(|name| self.named(name));
+        listed.or_else(|| self.named(&host.first_label()?))
+    }
+}
+
+#[cfg(test)]
+mod tests;
