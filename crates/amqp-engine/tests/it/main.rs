@@ -10,6 +10,8 @@ mod allocations;
 #[cfg(test)]
 mod attaches;
 #[cfg(test)]
+mod awaited_answers;
+#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod credit;
