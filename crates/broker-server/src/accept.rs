@@ -11,7 +11,7 @@ use std::{
 
 use amqp_gateway::{Admission, Gateway, GatewayNamespace, RateLimit};
 use broker_auth::{PeerFacts, RefusedLogin};
-use broker_core::ClientId;
+use broker_core::{ClientId, DEFAULT_NAMESPACE};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -30,7 +30,7 @@ use crate::{
     http,
     metrics::{ConnectionGauge, Transport},
     read_limit::ReadLimit,
-    shared::{DEFAULT_NAMESPACE, Peer, Shared},
+    shared::{Peer, Shared},
     shutdown::{Shutdown, ordered, unless_stopped},
     socket::Socket,
     tls,

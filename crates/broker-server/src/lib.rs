@@ -54,7 +54,7 @@ mod wrong_protocol;
 pub use config::{EntityPlan, MissingRight, ServerConfig};
 pub use host_table::{HostLookup, HostTable, NameConflict};
 pub use jwks_refresh::KeySource;
-pub use namespace_names::{HostName, HostNameError, NamespaceName, NamespaceNameError};
+pub use namespace_names::{HostName, HostNameError, NamespaceName};
 pub use node_identity::IdentityError;
 pub use observability::ObservabilityConfig;
 pub use otlp::TelemetryConfig;

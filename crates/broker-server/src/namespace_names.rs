@@ -7,29 +7,17 @@
 
 use std::{fmt, net::IpAddr};
 
+use broker_core::{NAMESPACE_NAME_CHARS_MAX, NamespaceNameError, namespace_key};
 use idna::AsciiDenyList;
 
-/// Name of a namespace, in lower case: 1 to 63 ASCII letters, digits, `-` and `_`, neither first nor last a `-`. It has no dot, because
-/// it may be the first label of a host name, and is compared without regard to case as those are.
+/// Name of a namespace, in lower case: one label of a host name (see [`namespace_key`]).
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NamespaceName(Box<str>);
-
-/// Reason for which a text is no name of a namespace.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "`{0}` is no name of a namespace: expected are 1 to {LABEL_BYTES_MAX} ASCII letters, digits, `-` and `_`, with no `-` at either end"
-)]
-pub struct NamespaceNameError(String);
 
 impl NamespaceName {
     /// Reads a name.
     pub fn parse(text: &str) -> Result<Self, NamespaceNameError> {
-        let is_name = is_label(text) && !text.starts_with('-') && !text.ends_with('-');
-        if is_name {
-            Ok(Self(text.to_ascii_lowercase().into()))
-        } else {
-            Err(NamespaceNameError(text.into()))
-        }
+        namespace_key(text).map(Self)
     }
 
     /// The name, in lower case.
@@ -160,7 +148,7 @@ impl HostSign {
 /// Whether it can stand between the dots of a host name. An underscore stands in names of containers.
 fn is_label(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_part)
+    (1..=NAMESPACE_NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 /// An empty port is the scheme's own (RFC 3986 section 3.2.3).
@@ -170,9 +158,6 @@ fn is_port(text: &str) -> bool {
 
 /// Prefix of the virtual host in `open.hostname`, as RabbitMQ's clients write it.
 const VIRTUAL_HOST: &str = "vhost:";
-
-/// Longest label of a host name, in bytes (RFC 1035 section 2.3.4).
-const LABEL_BYTES_MAX: usize = 63;
 
 /// Longest host name, in bytes, without the final dot.
 const NAME_BYTES_MAX: usize = 253;

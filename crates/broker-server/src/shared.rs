@@ -30,9 +30,6 @@ use crate::{
     wrong_protocol::WrongProtocols,
 };
 
-/// Name of the only namespace.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
-
 /// State that all connections share.
 pub(crate) struct Shared {
     pub(crate) gateway: Arc<GatewayConfig>,

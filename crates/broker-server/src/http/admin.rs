@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use amqp_gateway::{Severity, http_trail};
 use broker_admin::{Answer, Host, Match, Method, Pending, Query, Request, Route, RouteError, Step};
 use broker_auth::{Right, Scope};
+use broker_core::DEFAULT_NAMESPACE;
 use hyper::{
     HeaderMap, Response, StatusCode,
     body::Incoming,
@@ -21,7 +22,7 @@ use super::{
     core_client::CoreClient,
     pieces::Pieces,
 };
-use crate::{audit::Entry, clock, config::MissingRight, shared::DEFAULT_NAMESPACE};
+use crate::{audit::Entry, clock, config::MissingRight};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =

@@ -9,17 +9,14 @@ use std::{
 };
 
 use broker_auth::PeerFacts;
+use broker_core::DEFAULT_NAMESPACE;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 use tokio::time::timeout;
 
 use super::answer::{BODY_BYTES_MAX, Refusal};
-use crate::{
-    audit::LoginEntry,
-    shared::{DEFAULT_NAMESPACE, Shared},
-    shutdown::unless_stopped,
-};
+use crate::{audit::LoginEntry, shared::Shared, shutdown::unless_stopped};
 
 /// Context of the requests of one HTTP connection: its client, and the state of the broker.
 #[derive(Clone)]

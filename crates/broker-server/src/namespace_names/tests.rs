@@ -3,18 +3,6 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn names_of_namespaces_are_labels_of_host_names() {
-    let longest = "n".repeat(63);
-    for good in ["a", "A", "team-a", "0", "a_b", "_x_", "x--y", "xn--bcher-kva", &longest] {
-        assert_eq!(NamespaceName::parse(good).map(|it| it.to_string()), Ok(good.to_ascii_lowercase()));
-    }
-    let too_long = "n".repeat(64);
-    for bad in ["", "-a", "a-", "-", "a.b", "/", "a/b", "a b", "ä", "a:b", "*", &too_long] {
-        assert_eq!(NamespaceName::parse(bad), Err(NamespaceNameError(bad.into())), "{bad:?}");
-    }
-}
-
-#[test]
 fn a_host_name_has_one_form_without_port_path_and_final_dot() {
     let label = "l".repeat(63);
     let longest = [&*label, &label, &label, &label[..61]].join(".");
