@@ -90,7 +90,7 @@ impl Scope {
     /// `sb://host\\queue`: what a slip of a signer's tool leaves of an entity's name is not the whole namespace.
     ///
     /// The host decides nothing, over AMQP as over HTTP: the audience is the client's to choose, so comparing it would keep
-    /// nobody out (decision 19). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
+    /// nobody out (decision 46). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
     /// an address, `localhost`, a name of the cloud service, or a name that the operator gave to this broker. Guessing
     /// wider would turn a token for the entity `orders` into one for the host `orders`, that is: for everything.
     pub(crate) fn of_resource(text: &str, ours: &HostNames) -> Option<Self> {

@@ -74,7 +74,7 @@ fn by_log_in(
     Ok((identity.name().into(), identity.allows(scope, right)))
 }
 
-/// The token has to be good for the place that the request is about. As over AMQP its host decides nothing (decision 19).
+/// The token has to be good for the place that the request is about. As over AMQP its host decides nothing (decision 46).
 fn by_token(
     authority: &Authority,
     token: &str,
