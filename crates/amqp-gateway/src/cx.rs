@@ -59,7 +59,8 @@ impl Cx {
         self.record.add_if_nameless(refusal, self.client.grants(), self.engine.peer());
         // A user quotes the tracking id to the operator, who finds the refusal by it.
         let condition = refusal.named().condition;
-        self.config.refusals.write(self.now.instant, refusal.severity(), condition, &text);
+        let (log, namespace) = (&self.config.refusals, self.record.namespace());
+        log.write(self.now.instant, refusal.severity(), namespace, condition, &text);
         text
     }
 
@@ -109,8 +110,8 @@ impl Cx {
     pub(crate) fn log_engine_error(&self, by: Origin, error: Option<&Error>) {
         if let (Origin::Engine, Some(error)) = (by, error) {
             let text = error.description.as_deref().unwrap_or_default();
-            let log = &self.config.refusals;
-            log.write(self.now.instant, Severity::Warning, error.condition.as_str(), text);
+            let (log, namespace) = (&self.config.refusals, self.record.namespace());
+            log.write(self.now.instant, Severity::Warning, namespace, error.condition.as_str(), text);
         }
     }
 
@@ -123,6 +124,7 @@ impl Cx {
             sequence.0,
             self.engine.peer().container_id.as_str(),
         );
-        self.config.refusals.write(self.now.instant, Severity::Warning, condition, &text);
+        let (log, namespace) = (&self.config.refusals, self.record.namespace());
+        log.write(self.now.instant, Severity::Warning, namespace, condition, &text);
     }
 }

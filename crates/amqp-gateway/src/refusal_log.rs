@@ -35,20 +35,21 @@ impl RefusalLog {
         Self { per_minute, limits: Mutex::new([RateLimit::new(per_minute), RateLimit::new(per_minute)]) }
     }
 
-    /// Writes that a client was told `text`, which has its tracking id, under this condition or status.
-    pub fn write(&self, now: Instant, severity: Severity, condition: &str, text: &str) {
+    /// Writes that a client was told `text`, which has its tracking id, under this condition or status. The namespace is
+    /// empty while it is not known.
+    pub fn write(&self, now: Instant, severity: Severity, namespace: &str, condition: &str, text: &str) {
         match (severity, self.attempt(now, severity)) {
             (Severity::Warning, Admission::Logged { others }) => {
-                warn!(condition, text, others, "refused");
+                warn!(namespace, condition, text, others, "refused");
             }
             (Severity::Routine, Admission::Logged { others }) => {
-                info!(condition, text, others, "refused (routine)");
+                info!(namespace, condition, text, others, "refused (routine)");
             }
-            (_, Admission::LeftOut) => debug!(condition, text, "refused (left out)"),
+            (_, Admission::LeftOut) => debug!(namespace, condition, text, "refused (left out)"),
             (_, Admission::FirstLeftOut) => {
                 let per_minute = self.per_minute;
                 warn!(per_minute, "more is refused than is logged; the rest is logged at `debug`");
-                debug!(condition, text, "refused (left out)");
+                debug!(namespace, condition, text, "refused (left out)");
             }
         }
     }

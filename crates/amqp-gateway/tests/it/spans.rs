@@ -129,5 +129,6 @@ fn refusals_in_the_usual_course_of_things_are_no_warnings_and_hide_none() {
     world.script(other).attach_sender(0, 10, "lost", Some("nowhere"));
     world.run();
     let text = log();
-    assert!(text.contains(" WARN ") && text.contains("amqp:not-found"), "{text}");
+    let line = text.lines().find(|line| line.contains(" WARN ")).unwrap();
+    assert!(line.contains("namespace=\"default\"") && line.contains("amqp:not-found"), "{text}");
 }

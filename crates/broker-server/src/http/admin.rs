@@ -108,7 +108,8 @@ fn tracked(context: &RequestContext, answer: Answer, host: Option<&HeaderValue>,
     let condition = format!("status {}", answer.status);
     // A client that asks whether something is there is answered that it is not.
     let severity = if answer.status == 404 { Severity::Routine } else { Severity::Warning };
-    shared.gateway.refusals.write(clock::instant(), severity, &condition, &answer.body.concat());
+    let (log, text) = (&shared.gateway.refusals, answer.body.concat());
+    log.write(clock::instant(), severity, DEFAULT_NAMESPACE, &condition, &text);
     answer
 }
 
