@@ -89,3 +89,6 @@ impl SaslExchange {
         authority.sasl(peer, mechanism, response)
     }
 }
+
+#[cfg(test)]
+mod tests;
