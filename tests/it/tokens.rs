@@ -174,11 +174,8 @@ impl Provider {
             .map(|issuer| KeySource { issuer, url: url.to_owned(), authorities: None })
             .collect();
         let credentials = Credentials::development(Anonymous::Deny);
-        ReloadableConfig {
-            tls: None,
-            authority: Authority::new(credentials).with_issuers(issuers),
-            key_sources,
-        }
+        let authority = Authority::new(credentials).with_issuers(issuers);
+        ReloadableConfig { key_sources, ..ReloadableConfig::new(authority) }
     }
 
     /// The same broker with changed settings.

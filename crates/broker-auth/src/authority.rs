@@ -193,6 +193,17 @@ impl Authority {
         self.configuration.get().is_open()
     }
 
+    /// Whether the configuration has a key or user of this name.
+    pub fn has_configured_key(&self, name: &str) -> bool {
+        self.configuration.get().has_name(name)
+    }
+
+    /// Whether the configuration lets nobody in. Keys of entities and of namespaces are not part of it.
+    pub fn is_empty(&self) -> bool {
+        let configuration = self.configuration.get();
+        configuration.issuers.is_empty() && configuration.is_empty()
+    }
+
     /// The identity providers, to renew their keys.
     pub fn issuers(&self) -> Vec<Issuer> {
         self.configuration.get().issuers.clone()
@@ -208,7 +219,15 @@ impl Authority {
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
     /// permits less than before, or is gone: links that it let in have to be looked at.
     pub fn set_entity_rules(&self, entity: &str, rules: Vec<EntityRule>) -> bool {
-        self.entity_keys.replace(&Scope::of(entity), rules)
+        let scope = Scope::of(entity);
+        // No entity is the whole namespace.
+        !scope.is_namespace() && self.entity_keys.replace(&scope, rules)
+    }
+
+    /// From now on the namespace has these keys beside those of the configuration, and no others. True if one of them permits
+    /// less than before, or is gone.
+    pub fn set_namespace_rules(&self, rules: Vec<EntityRule>) -> bool {
+        self.entity_keys.replace(&Scope::namespace(), rules)
     }
 
     /// Mechanisms to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript

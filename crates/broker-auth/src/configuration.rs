@@ -111,6 +111,11 @@ impl Configuration {
         Arc::clone(&self.names.all)
     }
 
+    /// Whether it has no principal.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.principals().next().is_none()
+    }
+
     /// Clients without credentials, if they are let in.
     pub(crate) const fn anonymous(&self) -> Option<&Principal> {
         self.anonymous.as_ref()

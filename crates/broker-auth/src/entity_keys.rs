@@ -1,4 +1,4 @@
-//! Keys of single entities, which come and go while the broker runs.
+//! Keys of single entities and of the whole namespace, which come and go while the broker runs.
 //!
 //! A connection that such a key admitted holds the key itself: its rights are looked up there each time, so that
 //! revoking or restricting a key takes effect on all connections at once.
@@ -45,7 +45,7 @@ pub(crate) struct KeyHandle(Arc<EntityKey>);
 impl KeyHandle {
     /// Whether the key permits `right` at `scope` now.
     pub(crate) fn permits(&self, scope: &Scope, right: Right) -> bool {
-        self.0.rights().contains(right) && self.0.entity.owns(scope)
+        self.0.rights().contains(right) && self.0.entity.holds(scope)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -142,7 +142,7 @@ impl EntityKeys {
         if by_entity.is_empty() {
             return Vec::new();
         }
-        let above = place.ancestry().map(Scope::of).filter(|entity| entity.owns(place));
+        let above = place.ancestry().map(Scope::of).filter(|entity| entity.holds(place));
         let keys = above.filter_map(|entity| by_entity.get(&entity)).flatten();
         keys.filter(|held| token.is_by(held.name())).cloned().collect()
     }

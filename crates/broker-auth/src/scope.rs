@@ -67,6 +67,16 @@ impl Scope {
         rest.is_empty() || rest.strip_prefix('/').is_some_and(belongs)
     }
 
+    /// Whether it is the whole namespace.
+    pub fn is_namespace(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True if a key of this entity, or of the whole namespace, may permit something at `other`.
+    pub(crate) fn holds(&self, other: &Self) -> bool {
+        self.is_namespace() || self.owns(other)
+    }
+
     /// The normal spelling: lower case, segments joined by `/`, empty for the namespace.
     pub fn as_str(&self) -> &str {
         &self.0

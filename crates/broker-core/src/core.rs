@@ -217,6 +217,11 @@ impl Core {
         !self.state.deletions.is_empty()
     }
 
+    /// Number of queues, topics and subscriptions.
+    pub fn entity_count(&self) -> u64 {
+        self.state.messages.entities.names.len() as u64
+    }
+
     /// All entities in order of name.
     pub fn entities(&self) -> impl Iterator<Item = EntityView<'_>> {
         AdminSnapshot::of(&self.state.messages).entities()

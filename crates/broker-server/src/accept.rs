@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use amqp_gateway::{Admission, Gateway, GatewayNamespace, RateLimit};
+use amqp_gateway::{Admission, Gateway, RateLimit};
 use broker_auth::{PeerFacts, RefusedLogin};
-use broker_core::{ClientId, DEFAULT_NAMESPACE};
+use broker_core::ClientId;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,7 +24,7 @@ use tracing::{Instrument, debug, info_span, warn};
 use crate::{
     audit::LoginEntry,
     clock,
-    connection::{ConnectionLog, Driver, Watchers},
+    connection::{ConnectionLog, Driver, Placer, Watchers},
     connection_limit::ConnectionSlot,
     connections::Entry,
     http,
@@ -62,7 +62,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, port
             Ok((stream, address)) => {
                 let taken = shared.connection_limit.take();
                 if !matches!(taken, Some(ConnectionSlot::Admitted(_))) {
-                    shared.executor.metrics().refuse("connection_limit");
+                    shared.metrics.refuse("connection_limit");
                     if let Admission::Logged { others } = refusals.attempt(clock::instant()) {
                         let limit = shared.connection_limit.limit();
                         warn!(%address, limit, others, "refused: too many connections");
@@ -127,12 +127,13 @@ async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>)
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
-    let mut peer = Peer { facts, address, over_limit: false };
+    let mut peer = Peer { facts, address, over_limit: false, host: None };
     if let (Some(acceptor), [TLS_HANDSHAKE]) = (shared.tls.acceptor(), first) {
         let mut stream = shake_hands(&acceptor, stream).await?;
         let first = stream.fill_buf().await?.first().copied();
         peer.facts.tls = true;
         peer.facts.certificate_subject = subject(&stream);
+        peer.host = server_name(&stream);
         return if first.is_some_and(is_http) { http::serve(stream, shared, peer).await } else { Ok(()) };
     }
     if count > 0 && is_http(first[0]) { http::serve(Socket::new(stream), shared, peer).await } else { Ok(()) }
@@ -182,7 +183,8 @@ async fn serve(
     }
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(Socket::new(stream), first.first().copied(), shared, Peer { facts, address, over_limit }).await
+    let peer = Peer { facts, address, over_limit, host: None };
+    speak(Socket::new(stream), first.first().copied(), shared, peer).await
 }
 
 async fn serve_tls(
@@ -200,7 +202,8 @@ async fn serve_tls(
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: true, certificate_subject, loopback };
-    speak(stream, first, shared, Peer { facts, address, over_limit }).await
+    let host = server_name(&stream);
+    speak(stream, first, shared, Peer { facts, address, over_limit, host }).await
 }
 
 /// A handshake that fails because of the client's certificate is a log-in that is refused. Whose certificate it is
@@ -268,22 +271,19 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
-    Peer { facts: peer, address, over_limit }: Peer,
+    Peer { facts: peer, address, over_limit, host }: Peer,
     web_socket: bool,
 ) -> impl Future<Output = io::Result<()>> + use<S> {
     let transport = Transport::new(peer.tls, web_socket);
-    let connection_gauge = ConnectionGauge::take(Arc::clone(shared.executor.metrics()), transport, address);
+    let connection_gauge = ConnectionGauge::take(Arc::clone(&shared.metrics), transport, address);
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let namespace = GatewayNamespace {
-        name: DEFAULT_NAMESPACE.into(),
-        authority: Arc::clone(&shared.authority),
-        config: Arc::clone(&shared.gateway),
-    };
+    let placer = Placer::new(Arc::clone(&shared.namespaces), host);
+    let first = placer.first();
     let gateway = Gateway::new(
-        Arc::clone(&namespace.config),
-        Arc::clone(&namespace.authority),
+        Arc::clone(&first.gateway),
+        Arc::clone(&first.authority),
         client,
         peer,
         seed,
@@ -294,14 +294,12 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);
-    let (clock, executor) = (Arc::clone(&shared.clock), Arc::clone(&shared.executor));
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
     let driver = Driver::new(
         stream,
-        (gateway, namespace),
+        (gateway, placer),
         (client, connection_gauge),
-        clock,
-        executor,
+        Arc::clone(&shared.clock),
         shared.stop.clone(),
         patience,
     );
@@ -315,6 +313,11 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         log,
     });
     driver.with_listing(shared.listing.enter(client, entry)).run()
+}
+
+/// The name by which the client has called the broker in its TLS handshake.
+fn server_name<S>(stream: &TlsStream<S>) -> Option<Box<str>> {
+    stream.get_ref().1.server_name().map(Box::from)
 }
 
 /// The subject of the client's certificate, which rustls has verified.

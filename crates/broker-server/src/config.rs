@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use broker_auth::{Authority, Credentials};
-use broker_core::{CoreConfig, EntityKind, EntitySettings, Rule};
+use broker_core::{CoreConfig, EntityKind, EntitySettings, NamespaceSettings, Rule, namespace_key};
 use broker_log::JournalConfig;
 
 use crate::{jwks_refresh::KeySource, observability::ObservabilityConfig, tls::TlsFiles};
@@ -25,6 +25,30 @@ impl EntityPlan {
     /// A queue.
     pub fn queue(name: impl Into<String>, settings: EntitySettings) -> Self {
         Self { name: name.into(), kind: EntityKind::Queue, settings, rules: None }
+    }
+}
+
+/// A namespace that the configuration names, beside the default one.
+#[derive(Clone, Debug)]
+pub struct NamespacePlan {
+    /// As written; [`broker_core::namespace_key`] takes it.
+    pub name: String,
+    /// Its hostnames, weight and limits. Whether it is held is not the configuration's to say: a hold that an administrator
+    /// has put on it stays.
+    pub settings: NamespaceSettings,
+    /// Credentials that the configuration gives it. Keys that an interface has made come on top.
+    pub authority: Arc<Authority>,
+    /// Key sources of its issuers whose keys are not in files.
+    pub key_sources: Vec<KeySource>,
+    /// Entities to create when the namespace is new, topics before their subscriptions.
+    pub entities: Vec<EntityPlan>,
+}
+
+impl NamespacePlan {
+    /// The key by which the namespace is found, and its credentials.
+    pub(crate) fn entry(&self) -> (Box<str>, Arc<Authority>) {
+        let key = namespace_key(&self.name).unwrap_or_else(|_| (*self.name).into());
+        (key, Arc::clone(&self.authority))
     }
 }
 
@@ -49,12 +73,26 @@ pub struct ServerConfig {
     pub core: CoreConfig,
     /// Entities to create at start when they do not exist, topics before their subscriptions.
     pub entities: Vec<EntityPlan>,
-    /// Create a queue when a client attaches to a missing one.
+    /// Create a queue when a client attaches to a missing one, in each namespace.
     pub auto_create: bool,
-    /// Credentials and their rights.
+    /// Credentials of the default namespace and their rights.
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
+    /// Hostnames, weight and limits of the default namespace.
+    pub default_namespace: NamespaceSettings,
+    /// The other namespaces of the configuration.
+    pub namespaces: Vec<NamespacePlan>,
+    /// Credentials that a namespace which an interface creates begins with, before its own keys.
+    pub created_namespace: Credentials,
+    /// Administrators of the installation. Without any, whoever may manage the default namespace is one.
+    pub administrators: Arc<Authority>,
+    /// Close a connection whose host name leads to no namespace, instead of taking it to the default one.
+    pub strict_hostnames: bool,
+    /// Memory of the process beyond which sends and new entities are refused; `None`: no limit.
+    pub max_memory_bytes: Option<u64>,
+    /// Shards, each with a journal of its own.
+    pub shards: u16,
     /// Connections at the same time. Up to 64 more are accepted and refused with an error; the rest are closed at once.
     pub max_connections: usize,
     /// Largest frame we accept, in bytes.
@@ -99,6 +137,13 @@ impl Default for ServerConfig {
             auto_create: false,
             authority: Arc::new(Authority::new(Credentials::default())),
             key_sources: Vec::new(),
+            default_namespace: NamespaceSettings::default(),
+            namespaces: Vec::new(),
+            created_namespace: Credentials::default(),
+            administrators: Arc::new(Authority::new(Credentials::default())),
+            strict_hostnames: false,
+            max_memory_bytes: None,
+            shards: 1,
             max_connections: 10_000,
             max_frame_bytes: 64 << 10,
             max_in_flight_bytes: 256 << 20,

@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_gateway::{CloseReason, Gateway, GatewayNamespace};
-use broker_core::{ClientId, Effect};
+use amqp_gateway::{CloseReason, Gateway, Now};
+use broker_core::{ClientId, Command, Effect};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,20 +26,23 @@ use crate::{
     connections::ConnectionListing,
     deadline_timer::DeadlineTimer,
     effect_queue::{ControlMessage, EffectQueue, Report},
-    executor::{Executor, ExecutorItem},
+    executor::ExecutorItem,
     fault_subscription::FaultSubscription,
     metrics::ConnectionGauge,
+    namespaces::{ServedNamespace, directory::reason_to_leave},
     otlp::Spans,
     shutdown::{Shutdown, ordered},
     socket,
-    submission::{bring_outcomes, submit},
+    submission::{bring_outcomes, messages_sent, submit},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
 mod log;
+mod placer;
 
 pub(crate) use log::ConnectionLog;
+pub(crate) use placer::Placer;
 
 use log::Carried;
 
@@ -82,13 +85,13 @@ enum End {
 pub(crate) struct Driver<S> {
     stream: S,
     gateway: Gateway,
-    /// The namespace that every connection means.
-    namespace: GatewayNamespace,
+    placer: Placer,
     client: ClientId,
     connection_gauge: ConnectionGauge,
     clock: Arc<Clock>,
     effect_queue: Arc<EffectQueue>,
-    executor: Arc<Executor>,
+    /// The namespace has sent as much as it may for now: nothing is read until then.
+    paused_until: Option<Instant>,
     outgoing: Outgoing,
     deadline_timer: DeadlineTimer,
     /// While the socket takes nothing: since when, and what it had taken by then.
@@ -127,30 +130,28 @@ pub(crate) struct Watchers {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
-    /// Ready to run; registers with the node. A peer that reads nothing for `patience` is cut off.
+    /// Ready to run. A peer that reads nothing for `patience` is cut off.
     pub(crate) fn new(
         stream: S,
-        (gateway, namespace): (Gateway, GatewayNamespace),
+        (gateway, placer): (Gateway, Placer),
         (client, connection_gauge): (ClientId, ConnectionGauge),
         clock: Arc<Clock>,
-        executor: Arc<Executor>,
         mut stop: watch::Receiver<Shutdown>,
         patience: Option<Duration>,
     ) -> Self {
-        let effect_queue = executor.effect_queue();
-        executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
+        let effect_queue = Arc::new(EffectQueue::new(placer.ingress_credit()));
         let stop: Pin<Box<dyn Future<Output = Shutdown> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
         let (outgoing, deadline_timer) = (Outgoing::default(), DeadlineTimer::new());
         Self {
             stream,
             gateway,
-            namespace,
+            placer,
             client,
             connection_gauge,
             clock,
             effect_queue,
-            executor,
+            paused_until: None,
             outgoing,
             deadline_timer,
             stuck: None,
@@ -211,7 +212,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 return Ok(End::Closed);
             }
             let cut_off = self.cut_off()?;
-            self.deadline_timer.set(self.gateway.deadline().into_iter().chain(cut_off).min());
+            let deadlines = [self.gateway.deadline(), cut_off, self.paused_until];
+            self.deadline_timer.set(deadlines.into_iter().flatten().min());
             let ready = poll_fn(|cx| self.poll_ready(cx)).await;
             if let Some(end) = self.handle(ready)? {
                 return Ok(end);
@@ -230,13 +232,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if let Some(input) = ready.input {
             self.received += input.len() as u64;
             self.gateway.handle_input(now, input);
-            self.gateway.place_in(now, &self.namespace);
+            self.place(now);
             self.connection_gauge.note(self.gateway.authentication());
         }
         for control_message in ready.control_messages {
             self.handle_control_message(control_message);
         }
         if ready.deadline {
+            self.paused_until = self.paused_until.filter(|until| *until > now.instant);
             self.gateway.handle_deadline(now);
         }
         self.tell_watchers();
@@ -266,7 +269,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 drop(tell.send(report));
             }
             ControlMessage::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
+            ControlMessage::LeaveNamespace(reason) => self.gateway.close(self.clock.now(), reason),
             ControlMessage::End => self.gateway.close(self.clock.now(), CloseReason::Operator),
+        }
+    }
+
+    /// Answers the gateway which namespace the client means. From then on the connection is known to the shard of that.
+    fn place(&mut self, now: Now) {
+        while let Some(request) = self.gateway.take_placement_request() {
+            let was_placed = self.placer.placed().is_some();
+            let placement = self.placer.place(&request);
+            let entered = self.placer.placed().filter(|_| !was_placed).map(Arc::clone);
+            if let Some(namespace) = &entered {
+                self.enter(namespace);
+            }
+            self.gateway.handle_placement(now, placement);
+            // It may have been closed to connections before this one was listed.
+            if let Some(reason) = entered.and_then(|namespace| reason_to_leave(&namespace)) {
+                self.gateway.close(now, reason);
+            }
+        }
+    }
+
+    /// The connection is one of this namespace, and of its shard.
+    fn enter(&self, namespace: &Arc<ServedNamespace>) {
+        self.effect_queue.count_in(Arc::clone(&namespace.ingress_credit));
+        let effect_queue = Arc::clone(&self.effect_queue);
+        namespace.executor.push(ExecutorItem::Register(self.client, namespace.id, effect_queue));
+        if let Some(listed) = &self.listed {
+            listed.enter_namespace(namespace);
         }
     }
 
@@ -314,10 +345,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if commands.is_empty() {
             return false;
         }
+        let Some(namespace) = self.placer.placed() else { return false };
         self.awaits_outcome |= bring_outcomes(&commands);
         self.effect_queue.attend();
-        self.executor.note_traffic();
-        submit(&self.effect_queue, &self.executor, self.client, commands);
+        namespace.executor.note_traffic();
+        if let Some(until) = pause(namespace, &commands, &self.clock) {
+            self.paused_until = Some(until);
+        }
+        submit(&self.effect_queue, &namespace.executor, self.client, commands);
         true
     }
 
@@ -357,6 +392,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.failure = result.err();
         }
         if ready.failure.is_none()
+            && self.paused_until.is_none()
             && self.effect_queue.may_read()
             && self.gateway.wants_input()
             && let Poll::Ready(read) = socket::while_answer_is_due(self.awaits_outcome, || {
@@ -427,8 +463,10 @@ impl<S> Driver<S> {
             self.tell_end();
         }
         let last = self.gateway.disconnected();
-        submit(&self.effect_queue, &self.executor, self.client, last);
-        self.executor.push(ExecutorItem::Forget(self.client));
+        if let Some(namespace) = self.placer.placed() {
+            submit(&self.effect_queue, &namespace.executor, self.client, last);
+            namespace.executor.push(ExecutorItem::Forget(self.client));
+        }
         self.listed = None;
     }
 }
@@ -437,6 +475,17 @@ impl<S> Driver<S> {
 impl<S> Drop for Driver<S> {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// The time until which the connection is not read, where its namespace sends more than it may.
+fn pause(namespace: &ServedNamespace, commands: &[Command], clock: &Clock) -> Option<Instant> {
+    if !namespace.send_rate.is_limited() {
+        return None;
+    }
+    match messages_sent(commands) {
+        0 => None,
+        messages => namespace.send_rate.sent(messages, clock.now().instant),
     }
 }
 

@@ -7,12 +7,12 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use broker_core::{ClientId, Timestamp};
 
-use crate::{effect_queue::EffectQueue, metrics::Transport};
+use crate::{effect_queue::EffectQueue, metrics::Transport, namespaces::ServedNamespace};
 
 /// All connections, by their clients' numbers.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ pub(crate) struct Entry {
     pub(crate) since: Timestamp,
     /// Queue for control messages.
     pub(crate) effect_queue: Arc<EffectQueue>,
+    /// The namespace, once it is known.
+    namespace: OnceLock<Arc<ServedNamespace>>,
 }
 
 impl Entry {
@@ -37,7 +39,12 @@ impl Entry {
         since: Timestamp,
         effect_queue: Arc<EffectQueue>,
     ) -> Self {
-        Self { address, transport, since, effect_queue }
+        Self { address, transport, since, effect_queue, namespace: OnceLock::new() }
+    }
+
+    /// The namespace of the connection, once it is known.
+    pub(crate) fn namespace(&self) -> Option<&Arc<ServedNamespace>> {
+        self.namespace.get()
     }
 }
 
@@ -68,6 +75,15 @@ impl Connections {
 pub(crate) struct ConnectionListing {
     connections: Arc<Connections>,
     client: ClientId,
+}
+
+impl ConnectionListing {
+    /// The connection was placed in a namespace.
+    pub(crate) fn enter_namespace(&self, namespace: &Arc<ServedNamespace>) {
+        if let Some(entry) = self.connections.get(self.client.0) {
+            entry.namespace.set(Arc::clone(namespace)).ok();
+        }
+    }
 }
 
 impl Drop for ConnectionListing {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use broker_core::ClientId;
+use broker_node::NamespaceId;
 
 use crate::effect_queue::EffectQueue;
 
@@ -14,27 +15,36 @@ pub(crate) struct CreditDue(Vec<Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    client: ClientId,
+    client: (NamespaceId, ClientId),
     effect_queue: Arc<EffectQueue>,
     bytes: usize,
 }
 
 impl CreditDue {
     /// Notes a batch of commands.
-    pub(crate) fn add(&mut self, client: ClientId, effect_queue: &Arc<EffectQueue>, bytes: usize) {
+    pub(crate) fn add(
+        &mut self,
+        client: (NamespaceId, ClientId),
+        effect_queue: &Arc<EffectQueue>,
+        bytes: usize,
+    ) {
         self.0.push(Entry { client, effect_queue: Arc::clone(effect_queue), bytes });
     }
 
     /// A batch was handled. Where others are deferred, credit is released once, at the end of the step: each release visits all
     /// entries, so one for each batch would cost the square of their number.
-    pub(crate) fn on_handled(&mut self, any_deferred: bool, has_deferred: impl FnMut(ClientId) -> bool) {
+    pub(crate) fn on_handled(
+        &mut self,
+        any_deferred: bool,
+        has_deferred: impl FnMut((NamespaceId, ClientId)) -> bool,
+    ) {
         if !any_deferred {
             self.release(has_deferred);
         }
     }
 
     /// Releases what is due to connections of which no command is deferred.
-    pub(crate) fn release(&mut self, mut has_deferred: impl FnMut(ClientId) -> bool) {
+    pub(crate) fn release(&mut self, mut has_deferred: impl FnMut((NamespaceId, ClientId)) -> bool) {
         self.0.retain(|Entry { client, effect_queue, bytes }| {
             let waits = has_deferred(*client);
             if !waits {

@@ -6,13 +6,13 @@
 use std::{
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
-use amqp_gateway::About;
+use amqp_gateway::{About, CloseReason};
 use broker_core::Effect;
 use tokio::sync::oneshot;
 
@@ -35,6 +35,8 @@ pub(crate) enum ControlMessage {
     Report(oneshot::Sender<Report>),
     /// Look whether its links are still permitted: keys of entities have changed.
     LookAtKeys,
+    /// The namespace takes no connections any more.
+    LeaveNamespace(CloseReason),
     End,
 }
 
@@ -51,16 +53,28 @@ pub(crate) struct Report {
 pub(crate) struct EffectQueue {
     state: Mutex<State>,
     ingress_credit: AtomicUsize,
-    of_all: Arc<IngressCredit>,
+    /// The account that it counts in at first.
+    first: Arc<IngressCredit>,
+    /// The account of its namespace, once that is known. Before, a connection submits nothing.
+    placed: OnceLock<Arc<IngressCredit>>,
     /// It is among those that are woken when there is room for all again.
     waits: AtomicBool,
     has_errands: AtomicBool,
 }
 
 impl EffectQueue {
-    /// Empty; what its connection has in flight counts in `of_all` too.
-    pub(crate) fn new(of_all: Arc<IngressCredit>) -> Self {
-        Self { of_all, ..Self::default() }
+    /// Empty; what its connection has in flight counts in `account` too.
+    pub(crate) fn new(account: Arc<IngressCredit>) -> Self {
+        Self { first: account, ..Self::default() }
+    }
+
+    /// The namespace of the connection is known, and has this account. Only the first call counts.
+    pub(crate) fn count_in(&self, account: Arc<IngressCredit>) {
+        self.placed.set(account).ok();
+    }
+
+    fn account(&self) -> &IngressCredit {
+        self.placed.get().unwrap_or(&self.first)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -131,13 +145,13 @@ impl EffectQueue {
     /// Counts `bytes` handed to the node.
     pub(crate) fn handed_over(&self, bytes: usize) {
         self.ingress_credit.fetch_add(bytes, Ordering::Relaxed);
-        self.of_all.add(bytes);
+        self.account().add(bytes);
     }
 
     /// The node has dealt with `bytes`; wakes the connection if it had stopped reading.
     pub(crate) fn processed(&self, bytes: usize) {
         let before = self.ingress_credit.fetch_sub(bytes, Ordering::Relaxed);
-        self.of_all.remove(bytes);
+        self.account().remove(bytes);
         if before >= IN_FLIGHT_MAX && before - bytes < IN_FLIGHT_MAX {
             self.wake();
         }
@@ -159,16 +173,16 @@ impl EffectQueue {
     /// Whether the connection may read on. Ask after `poll_take` has registered the waker, or a wake can be missed.
     pub(crate) fn may_read(self: &Arc<Self>) -> bool {
         self.ingress_credit.load(Ordering::Relaxed) < IN_FLIGHT_MAX
-            && (self.of_all.has_room() || self.waited())
+            && (self.account().has_room() || self.waited())
     }
 
     /// Waits for room for all; whether there is some by now.
     #[cold]
     fn waited(self: &Arc<Self>) -> bool {
         if !self.waits.swap(true, Ordering::Relaxed) {
-            self.of_all.wait(Arc::clone(self));
+            self.account().wait(Arc::clone(self));
         }
-        self.of_all.has_room()
+        self.account().has_room()
     }
 }
 

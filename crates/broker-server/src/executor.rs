@@ -24,13 +24,13 @@ use std::{
 
 use broker_core::{Batch, ClientId, Timestamp};
 use broker_log::IoDone;
+use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tokio::sync::oneshot;
 use tracing::error;
 
 use crate::{
     clock::{self, Clock},
     effect_queue::EffectQueue,
-    ingress_credit::IngressCredit,
     metrics::Metrics,
     node_driver::{Ended, NodeDriver, NodeView},
 };
@@ -38,12 +38,14 @@ use crate::{
 /// One thing for the node to do.
 #[derive(Debug)]
 pub(crate) enum ExecutorItem {
-    /// A connection begins; its effects go to this effect queue.
-    Register(ClientId, Arc<EffectQueue>),
+    /// A client of this namespace begins; its effects go to this effect queue.
+    Register(ClientId, NamespaceId, Arc<EffectQueue>),
     /// Commands of a connection, and what they weigh in its in-flight account (bytes).
     Batch(Batch, usize),
     /// A connection has ended: no more batches, and its effect queue is not read any more.
     Forget(ClientId),
+    /// Create, change or delete a namespace. The answer is an effect for the client of the request.
+    ChangeNamespace(NamespaceRequest, Box<NamespaceCommand>),
     /// A piece of disk work is done.
     Io(IoDone),
     /// Nothing has happened for a while.
@@ -129,7 +131,6 @@ pub(crate) struct Executor {
     state: Mutex<ExecutorState>,
     /// Wakes the housekeeper.
     wakeup: Condvar,
-    ingress_credit: Arc<IngressCredit>,
     /// Batches that AMQP connections have submitted.
     traffic: AtomicU64,
     /// Locked by the thread that runs it; `None` before it begins and after it has ended.
@@ -137,15 +138,9 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Nothing waits yet; the node's time is that of `clock`. All connections together may have so many bytes of
-    /// commands waiting.
-    pub(crate) fn new(clock: Arc<Clock>, max_in_flight_bytes: usize) -> Self {
-        Self { clock, ingress_credit: Arc::new(IngressCredit::new(max_in_flight_bytes)), ..Self::default() }
-    }
-
-    /// An effect queue for a submitter of commands.
-    pub(crate) fn effect_queue(&self) -> Arc<EffectQueue> {
-        Arc::new(EffectQueue::new(Arc::clone(&self.ingress_credit)))
+    /// Nothing waits yet; the node's time is that of `clock`.
+    pub(crate) fn new(clock: Arc<Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { clock, metrics, ..Self::default() }
     }
 
     /// Counts a batch of an AMQP connection.

@@ -100,6 +100,30 @@ impl<T> HostTable<T> {
         Ok(())
     }
 
+    /// Gives a namespace these host names and this value in place of those that it has, or adds it. On an error it keeps its
+    /// name, and lists no host.
+    pub fn replace(
+        &mut self,
+        name: &NamespaceName,
+        hosts: impl IntoIterator<Item = HostName>,
+        value: T,
+    ) -> Result<(), NameConflict> {
+        self.hosts.retain(|_, owner| owner != name);
+        if *name == self.default.0 {
+            self.default.1 = value;
+            return self.list(name, hosts);
+        }
+        self.others.remove(name);
+        self.insert(name.clone(), [], value)?;
+        self.list(name, hosts)
+    }
+
+    /// Removes a namespace and its host names. The default one stays.
+    pub fn remove(&mut self, name: &NamespaceName) {
+        self.others.remove(name);
+        self.hosts.retain(|_, owner| owner != name);
+    }
+
     /// The only namespace, if there is no other.
     pub fn only(&self) -> Option<&T> {
         self.others.is_empty().then_some(&self.default.1)

@@ -40,6 +40,7 @@ mod framing;
 mod health;
 mod limits;
 mod metrics;
+mod namespaces;
 mod pieces;
 mod probe;
 mod routes;
@@ -68,10 +69,17 @@ pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Peer { facts, address: from, over_limit } = peer;
-    let upgrade = Arc::default();
-    let context =
-        RequestContext { shared: Arc::clone(&shared), peer: Arc::new(facts), from, over_limit, upgrade };
+    let Peer { facts, address: from, over_limit, host: server_name } = peer;
+    let context = RequestContext {
+        namespace: shared.namespaces.of_default(),
+        shared: Arc::clone(&shared),
+        peer: Arc::new(facts),
+        from,
+        over_limit,
+        server_name,
+        upgrade: Arc::default(),
+        upgrade_host: Arc::default(),
+    };
     let visiting = context.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let context = visiting.clone();
@@ -137,6 +145,7 @@ where
         facts: PeerFacts::clone(&context.peer),
         address: context.from,
         over_limit: context.over_limit,
+        host: context.upgrade_host(),
     };
     accept::drive(stream, &context.shared, peer, true).await
 }

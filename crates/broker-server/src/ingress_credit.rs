@@ -1,4 +1,6 @@
-//! Ingress credit: the bytes of commands that all connections together have waiting for the node.
+//! Ingress credit: the bytes of commands that several connections together have waiting for the node.
+//!
+//! There is an account of each namespace, which counts in the account of all connections.
 //!
 //! Invariant: at the limit no connection begins to read; connections that wait are woken when the bytes fall below it.
 
@@ -9,12 +11,14 @@ use std::sync::{
 
 use crate::effect_queue::EffectQueue;
 
-/// The account of all connections.
+/// An account of connections.
 #[derive(Debug)]
 pub(crate) struct IngressCredit {
-    limit: usize,
+    limit: AtomicUsize,
     bytes: AtomicUsize,
-    /// Connections that wait for credit, each once.
+    /// The account in which this one counts too.
+    above: Option<Arc<Self>>,
+    /// Connections that wait for credit here, each once.
     waiting: Mutex<Vec<Arc<EffectQueue>>>,
 }
 
@@ -27,32 +31,75 @@ impl Default for IngressCredit {
 impl IngressCredit {
     /// Nothing is in flight; `limit` is in bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, bytes: AtomicUsize::new(0), waiting: Mutex::default() }
+        Self {
+            limit: AtomicUsize::new(limit),
+            bytes: AtomicUsize::new(0),
+            above: None,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// An account that counts in `above` too.
+    pub(crate) fn below(above: Arc<Self>, limit: usize) -> Self {
+        Self { above: Some(above), ..Self::new(limit) }
+    }
+
+    /// From now on `limit` bytes may be in flight.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        if self.limit.swap(limit, Ordering::Relaxed) < limit {
+            self.wake();
+        }
+    }
+
+    /// Bytes in flight.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Counts `bytes` handed to the node.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(above) = &self.above {
+            above.add(bytes);
+        }
     }
 
     /// The node has processed `bytes`; wakes the connections that wait to read, if they may again.
     pub(crate) fn remove(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if before >= self.limit && before - bytes < self.limit {
-            let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            for effect_queue in waiting {
-                effect_queue.may_read_again();
-            }
+        if let Some(above) = &self.above {
+            above.remove(bytes);
+        }
+        let limit = self.limit.load(Ordering::Relaxed);
+        if before >= limit && before - bytes < limit {
+            self.wake();
         }
     }
 
-    /// Whether there is room for more.
+    fn wake(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for effect_queue in waiting {
+            effect_queue.may_read_again();
+        }
+    }
+
+    fn has_own_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is room for more, here and above.
     pub(crate) fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) < self.limit
+        self.has_own_room() && self.above.as_ref().is_none_or(|above| above.has_room())
     }
 
     /// Has `effect_queue` woken when there is room again. Look once more afterwards: there may be by then.
     pub(crate) fn wait(&self, effect_queue: Arc<EffectQueue>) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(effect_queue);
+        match &self.above {
+            Some(above) if self.has_own_room() => above.wait(effect_queue),
+            _ => self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(effect_queue),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

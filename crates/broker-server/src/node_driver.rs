@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Effect, Timestamp};
 use broker_log::JournalStats;
-use broker_node::{NamespaceId, Node};
+use broker_node::{NamespaceId, Node, Released};
 use tokio::sync::{oneshot, watch};
 use tracing::error;
 
@@ -18,8 +18,9 @@ use crate::{
     disk_state::DiskState,
     disk_thread::DiskThread,
     effect_queue::EffectQueue,
-    entity_key_cache::{self, EntityKeyCache},
+    entity_key_watch,
     executor::ExecutorItem,
+    namespace_observer::NamespaceObserver,
     slow_log::{OperationTarget, SlowLog},
 };
 
@@ -30,7 +31,7 @@ pub(crate) struct NodeDriver {
     clock: Arc<Clock>,
     /// `None` for a journal in memory.
     disk: Option<DiskThread>,
-    clients: BTreeMap<ClientId, Arc<EffectQueue>>,
+    clients: BTreeMap<ClientId, (NamespaceId, Arc<EffectQueue>)>,
     credit_due: CreditDue,
     /// There is more to do at once.
     more: bool,
@@ -41,15 +42,28 @@ pub(crate) struct NodeDriver {
     advanced: Vec<oneshot::Sender<Option<Timestamp>>>,
     /// Watches for what takes long.
     slow: Option<SlowLog>,
-    /// Cache of entity keys.
-    entity_key_cache: Option<EntityKeyCache>,
+    /// The namespaces of the shard, for connections.
+    namespaces: Option<Box<dyn NamespaceObserver>>,
     /// The state of the disk, for the log.
     space: Option<watch::Sender<DiskState>>,
+}
+
+/// Figures of one namespace of the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamespaceFigures {
+    pub(crate) id: NamespaceId,
+    /// Bytes of its records that are alive.
+    pub(crate) live_bytes: u64,
+    /// Bytes of records that it has appended since the start.
+    pub(crate) appended_bytes: u64,
+    /// Queues, topics and subscriptions.
+    pub(crate) entities: u64,
 }
 
 /// Status of the node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
+    pub(crate) namespaces: Vec<NamespaceFigures>,
     /// Figures of its journal.
     pub(crate) journal: JournalStats,
     /// Sends are refused until there is space again.
@@ -82,19 +96,26 @@ impl NodeDriver {
             warned: false,
             advanced: Vec::new(),
             slow: None,
-            entity_key_cache: None,
+            namespaces: None,
             space: None,
         }
     }
 
-    /// Brings the keys of entities to `entity_key_cache`: those that there are now, and each change.
-    pub(crate) fn with_keyring(mut self, entity_key_cache: EntityKeyCache) -> Self {
+    /// Tells `namespaces` of the namespaces that there are, of each change of one, and of the keys of their entities.
+    pub(crate) fn with_namespaces(mut self, namespaces: Box<dyn NamespaceObserver>) -> Self {
         // All that was recovered is durable.
-        for (entity, rules) in self.node.core().keys() {
-            entity_key_cache.set(entity, rules);
+        let mut served = Vec::new();
+        for view in self.node.namespaces() {
+            namespaces.apply(view.definition.clone());
+            for (entity, rules) in view.core.keys() {
+                namespaces.set_entity_keys(view.id, entity, rules);
+            }
+            served.push(view.id);
         }
-        self.node.handle_batch(self.clock.utc(), NamespaceId::DEFAULT, EntityKeyCache::request());
-        self.entity_key_cache = Some(entity_key_cache);
+        for id in served {
+            self.node.handle_batch(self.clock.utc(), id, entity_key_watch::request());
+        }
+        self.namespaces = Some(namespaces);
         self
     }
 
@@ -164,27 +185,31 @@ impl NodeDriver {
     fn handle(&mut self, now: Timestamp, item: ExecutorItem) {
         match item {
             ExecutorItem::Batch(batch, weight) => {
-                if let Some(effect_queue) = self.clients.get(&batch.client) {
-                    self.credit_due.add(batch.client, effect_queue, weight);
-                }
+                let Some((namespace, effect_queue)) = self.clients.get(&batch.client) else { return };
+                let namespace = *namespace;
+                self.credit_due.add((namespace, batch.client), effect_queue, weight);
                 if let Some(slow) = &mut self.slow {
-                    slow.handles(&batch);
+                    slow.handles(namespace, &batch);
                 }
-                self.node.handle_batch(now, NamespaceId::DEFAULT, batch);
+                self.node.handle_batch(now, namespace, batch);
                 if !self.node.is_behind() {
                     let node = &self.node;
-                    self.credit_due.on_handled(node.has_deferred(), |client| {
-                        node.has_deferred_of(NamespaceId::DEFAULT, client)
+                    self.credit_due.on_handled(node.has_deferred(), |(namespace, client)| {
+                        node.has_deferred_of(namespace, client)
                     });
                 }
             }
+            ExecutorItem::ChangeNamespace(request, command) => {
+                self.node.change_namespace(now, request, *command);
+            }
             ExecutorItem::Io(done) => self.node.handle_io(done),
-            ExecutorItem::Register(client, effect_queue) => {
-                self.clients.insert(client, effect_queue);
+            ExecutorItem::Register(client, namespace, effect_queue) => {
+                self.clients.insert(client, (namespace, effect_queue));
             }
             ExecutorItem::Forget(client) => {
-                let left = self.clients.remove(&client).map(|effect_queue| effect_queue.take());
-                self.unlock(now, client, left.unwrap_or_default());
+                if let Some((namespace, effect_queue)) = self.clients.remove(&client) {
+                    self.unlock(now, Released { namespace, client, effects: effect_queue.take() });
+                }
             }
             ExecutorItem::Idle => self.node.notice_idle(),
             ExecutorItem::Advance(by, answer) => self.advance(by, answer),
@@ -196,7 +221,14 @@ impl NodeDriver {
 
     fn view(&self) -> NodeView {
         let journal = self.node.journal();
+        let namespaces = self.node.namespaces().map(|namespace| NamespaceFigures {
+            id: namespace.id,
+            live_bytes: namespace.live_bytes,
+            appended_bytes: namespace.appended_bytes,
+            entities: namespace.core.entity_count(),
+        });
         NodeView {
+            namespaces: namespaces.collect(),
             journal: journal.stats(),
             storage_full: journal.storage_full(),
             compaction_stopped: journal.compaction_stopped().is_some(),
@@ -229,7 +261,7 @@ impl NodeDriver {
             return;
         }
         let node = &self.node;
-        self.credit_due.release(|client| node.has_deferred_of(NamespaceId::DEFAULT, client));
+        self.credit_due.release(|(namespace, client)| node.has_deferred_of(namespace, client));
     }
 
     /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.
@@ -261,7 +293,10 @@ impl NodeDriver {
         let Some(slow) = self.slow.as_mut().filter(|slow| slow.waits()) else { return };
         let Some(turn_taken) = slow.durable(self.node.journal().durable(), clock::instant()) else { return };
         let entity = match &turn_taken.target {
-            OperationTarget::Queue(queue) => self.node.core().name_of(*queue).unwrap_or_default(),
+            OperationTarget::Queue(queue) => {
+                let core = self.node.core_of(turn_taken.namespace);
+                core.and_then(|core| core.name_of(*queue)).unwrap_or_default()
+            }
             OperationTarget::Name(name) => name,
             OperationTarget::Nowhere => "",
         };
@@ -270,16 +305,29 @@ impl NodeDriver {
 
     /// Shows what is durable to those it is for; true when that gave the node something to do.
     fn release(&mut self) -> bool {
-        let mut has_work = false;
+        let mut has_work = self.tell_of_namespaces();
         while let Some(released) = self.node.poll_effects() {
             match self.clients.get(&released.client) {
-                Some(effect_queue) => effect_queue.put(released.effects),
-                None if released.client == entity_key_cache::CLIENT => {
-                    if let Some(entity_key_cache) = &self.entity_key_cache {
-                        entity_key_cache.take(released.effects);
+                Some((_, effect_queue)) => effect_queue.put(released.effects),
+                None if released.client == entity_key_watch::CLIENT => {
+                    if let Some(namespaces) = &self.namespaces {
+                        namespaces.take_entity_keys(released.namespace, released.effects);
                     }
                 }
-                None => has_work |= self.unlock(self.clock.utc(), released.client, released.effects),
+                None => has_work |= self.unlock(self.clock.utc(), released),
+            }
+        }
+        has_work
+    }
+
+    /// Applies changed definitions of namespaces, before anybody is answered for them. True when that gave the node
+    /// something to do.
+    fn tell_of_namespaces(&mut self) -> bool {
+        let mut has_work = false;
+        while let Some(definition) = self.node.poll_namespace_change() {
+            if let Some(id) = self.namespaces.as_ref().and_then(|namespaces| namespaces.apply(definition)) {
+                self.node.handle_batch(self.clock.utc(), id, entity_key_watch::request());
+                has_work = true;
             }
         }
         has_work
@@ -287,11 +335,12 @@ impl NodeDriver {
 
     /// Unlocks messages that were on their way to a connection that is over: its client never saw them, and they need
     /// not wait for their locks to run out. True when there were some.
-    fn unlock(&mut self, now: Timestamp, client: ClientId, effects: Vec<Effect>) -> bool {
+    fn unlock(&mut self, now: Timestamp, released: Released) -> bool {
+        let Released { namespace, client, effects } = released;
         let commands: Vec<Command> = effects.into_iter().filter_map(release_command).collect();
         let some = !commands.is_empty();
         if some {
-            self.node.handle_batch(now, NamespaceId::DEFAULT, Batch { client, commands });
+            self.node.handle_batch(now, namespace, Batch { client, commands });
         }
         some
     }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::StartError;
+use crate::randomness::RandomnessError;
 
 /// The file with the id of the node cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -24,22 +24,25 @@ pub enum IdentityError {
         path.display()
     )]
     Malformed { path: PathBuf },
+    /// The machine gives no random numbers.
+    #[error(transparent)]
+    Randomness(#[from] RandomnessError),
 }
 
 /// The id of the node that owns `folder`, between 1 and 2^63 - 1. A folder without one gets one from `random`.
 pub(crate) fn load(
     folder: &Path,
-    random: impl FnOnce() -> Result<[u8; 8], StartError>,
-) -> Result<u64, StartError> {
+    random: impl FnOnce() -> Result<[u8; 8], RandomnessError>,
+) -> Result<u64, IdentityError> {
     let path = folder.join(FILE);
     match fs::read(&path) {
-        Ok(text) => Ok(parse(&text).ok_or(IdentityError::Malformed { path })?),
+        Ok(text) => parse(&text).ok_or(IdentityError::Malformed { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let id = (u64::from_be_bytes(random()?) >> 1).max(1);
             write(folder, id)?;
             Ok(id)
         }
-        Err(source) => Err(IdentityError::File { action: "read", path, source }.into()),
+        Err(source) => Err(IdentityError::File { action: "read", path, source }),
     }
 }
 

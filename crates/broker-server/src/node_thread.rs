@@ -16,18 +16,19 @@ use crate::{
     config::ServerConfig,
     disk_state::DiskState,
     disk_thread::DiskThread,
-    entity_key_cache::EntityKeyCache,
     executor::{Executor, ExecutorItem},
+    namespace_observer::NamespaceObserver,
     node_driver::{Ended, NodeDriver},
     node_identity, permissions,
-    server::{StartError, random},
+    randomness::random,
     shutdown::{self, Shutdown},
+    start_error::StartError,
 };
 
 /// The housekeeper's thread.
 #[derive(Debug)]
 pub(crate) struct NodeThread {
-    executor: Arc<Executor>,
+    pub(crate) executor: Arc<Executor>,
     thread: Option<JoinHandle<Ended>>,
     ended: Option<oneshot::Receiver<()>>,
 }
@@ -38,11 +39,11 @@ impl NodeThread {
         config: &ServerConfig,
         clock: &Arc<Clock>,
         executor: &Arc<Executor>,
-        entity_key_cache: EntityKeyCache,
+        namespaces: Box<dyn NamespaceObserver>,
         space: watch::Sender<DiskState>,
         stop: watch::Sender<Shutdown>,
     ) -> Result<Self, StartError> {
-        executor.begin(recover(config, clock, executor)?.with_keyring(entity_key_cache).with_space(space));
+        executor.begin(recover(config, clock, executor)?.with_namespaces(namespaces).with_space(space));
         let (tell, ended) = oneshot::channel();
         let housekeeper = Arc::clone(executor);
         let thread = thread::Builder::new().name("node".into()).spawn(move || {

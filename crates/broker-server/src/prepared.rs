@@ -7,19 +7,19 @@
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use broker_core::{
-    Batch, ClientId, Command, Effect, EntityError, EntityPath, EntityQuery, EntityReport, EntitySettings,
-    Rule, SubQueue, Ticket,
+    Command, DEFAULT_NAMESPACE, Effect, EntityError, EntityPath, EntityQuery, EntityReport, EntitySettings,
+    NamespaceSettings, Rule, SubQueue, Ticket,
 };
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{
     accept::{self, PortKind},
-    config::{EntityPlan, ServerConfig},
-    effect_queue::EffectQueue,
-    executor::ExecutorItem,
-    server::{Server, StartError},
+    config::{EntityPlan, NamespacePlan, ServerConfig},
+    namespaces::setup::SetupClient,
+    server::Server,
     shared::Shared,
+    start_error::StartError,
 };
 
 /// A server that does not listen yet. Dropped, it ends like a server.
@@ -27,8 +27,8 @@ pub struct Prepared {
     server: Server,
     shared: Arc<Shared>,
     ports: Ports,
-    /// Queue for the answers to the requests of this start.
-    effect_queue: Arc<EffectQueue>,
+    /// Client of the namespace that the requests of this start are about.
+    setup: SetupClient,
 }
 
 impl fmt::Debug for Prepared {
@@ -56,12 +56,36 @@ pub enum EntityChange {
 
 impl Prepared {
     pub(crate) fn new(server: Server, shared: Arc<Shared>, ports: Ports) -> Self {
-        let effect_queue = Arc::new(EffectQueue::default());
-        server.executor().push(ExecutorItem::Register(SETUP_CLIENT, Arc::clone(&effect_queue)));
-        server
-            .executor()
-            .push(ExecutorItem::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
-        Self { server, shared, ports, effect_queue }
+        let setup = SetupClient::of(shared.namespaces.of_default(), &shared.next_client);
+        Self { server, shared, ports, setup }
+    }
+
+    /// Creates the namespaces of the configuration that do not exist, and gives the others their settings. The default one keeps
+    /// its own where the configuration says nothing about it.
+    pub(crate) fn put_namespaces(
+        &mut self,
+        default: &NamespaceSettings,
+        plans: &[NamespacePlan],
+    ) -> Result<(), StartError> {
+        let Self { server, shared, setup, .. } = self;
+        let directory = &shared.namespaces;
+        let default =
+            Some((DEFAULT_NAMESPACE, default)).filter(|(_, it)| **it != NamespaceSettings::default());
+        let others = plans.iter().map(|plan| (&*plan.name, &plan.settings));
+        server.unless_node_ends(async {
+            for (name, settings) in default.into_iter().chain(others) {
+                setup.put(directory, name, settings).await?;
+            }
+            Ok(())
+        })?
+    }
+
+    /// From now on the requests are about the entities of this namespace. At first they are about those of the default one.
+    pub fn select_namespace(&mut self, name: &str) -> Result<(), StartError> {
+        let namespaces = &self.shared.namespaces;
+        let served = namespaces.named(name).ok_or_else(|| StartError::NamespaceMissing(name.to_owned()))?;
+        self.setup = SetupClient::of(served, &self.shared.next_client);
+        Ok(())
     }
 
     /// Every entity that there is, in the order of their names.
@@ -95,15 +119,8 @@ impl Prepared {
 
     /// Creates those of these entities that do not exist, in this order.
     pub fn create(&mut self, plans: &[EntityPlan]) -> Result<(), StartError> {
-        let commands = plans.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))).collect();
-        for (answer, plan) in self.ask(commands)?.into_iter().zip(plans) {
-            match answer {
-                Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
-                Effect::RequestRefused { error, .. } => return Err(refused(&plan.name, error)),
-                _ => {}
-            }
-        }
-        Ok(())
+        let Self { server, setup, .. } = self;
+        server.unless_node_ends(setup.create(plans))?
     }
 
     /// Makes these changes in this order. The first that is refused is the error; what comes before and behind it is
@@ -122,12 +139,8 @@ impl Prepared {
 
     /// Lets clients connect.
     pub fn listen(self) -> Result<Server, StartError> {
-        let Self { server, shared, ports, .. } = self;
-        server.executor().push(ExecutorItem::Batch(
-            Batch { client: SETUP_CLIENT, commands: vec![Command::Disconnect] },
-            0,
-        ));
-        server.executor().push(ExecutorItem::Forget(SETUP_CLIENT));
+        let Self { server, shared, ports, setup } = self;
+        drop(setup);
         // All of them listen, or none accepts.
         let listeners: Vec<_> = {
             let _context = server.enter();
@@ -145,33 +158,9 @@ impl Prepared {
 
     /// Has the core do these, whose tickets count from 0; gives the answer of each, once it is durable.
     fn ask(&mut self, commands: Vec<Command>) -> Result<Vec<Effect>, StartError> {
-        let count = commands.len();
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        self.server.executor().push(ExecutorItem::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
-        let mut answers = self.server.unless_node_ends(answers(&self.effect_queue, count))?;
-        answers.sort_by_key(|(ticket, _)| *ticket);
-        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+        let Self { server, setup, .. } = self;
+        server.unless_node_ends(setup.ask(commands))
     }
-}
-
-/// Waits for so many answers.
-async fn answers(effect_queue: &EffectQueue, count: usize) -> Vec<(u64, Effect)> {
-    let mut answers = Vec::with_capacity(count);
-    while answers.len() < count {
-        for effect in std::future::poll_fn(|cx| effect_queue.poll_take(cx)).await {
-            let ticket = match &effect {
-                Effect::EntityDone { ticket }
-                | Effect::RequestRefused { ticket, .. }
-                | Effect::Rules { ticket, .. }
-                | Effect::Described { ticket, .. } => ticket.0,
-                _ => continue,
-            };
-            answers.push((ticket, effect));
-        }
-    }
-    answers
 }
 
 impl EntityChange {
@@ -200,16 +189,6 @@ impl EntityChange {
                 Command::RemoveRule { path: path(&entity), name: rule.into(), expected: None, ticket }
             }
         }
-    }
-}
-
-/// The command that makes one entity.
-fn create(plan: &EntityPlan, ticket: Ticket) -> Command {
-    let EntityPlan { name, kind, settings, rules } = plan.clone();
-    let (name, settings) = (name.into(), Box::new(settings));
-    match rules {
-        Some(rules) => Command::CreateSubscription { name, settings, rules, ticket },
-        None => Command::CreateEntity { name, kind, settings, ticket },
     }
 }
 
@@ -284,8 +263,6 @@ impl Port {
 const BACKLOG: u32 = 1_024;
 /// Entities in one answer of the core.
 const PAGE: u64 = 500;
-/// The client in whose name entities are made; connections count from the next.
-const SETUP_CLIENT: ClientId = ClientId(0);
 
 #[cfg(test)]
 mod tests;

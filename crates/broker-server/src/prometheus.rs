@@ -4,6 +4,9 @@
 //! Invariant: what is shown depends on the picture alone; each name is shown once, with all its samples together.
 
 mod entities;
+mod namespaces;
+
+pub(crate) use namespaces::ShownNamespace;
 
 use std::{fmt, fs, sync::Arc};
 
@@ -30,6 +33,9 @@ pub(crate) struct MetricsSnapshot {
     /// Expiry of the TLS certificate, in seconds since 1970; `None` without TLS.
     pub(crate) certificate_expires_at: Option<u64>,
     pub(crate) node: NodeView,
+    /// The whole broker is shown, and not some of its namespaces alone.
+    pub(crate) is_whole: bool,
+    pub(crate) namespaces: Vec<ShownNamespace>,
     pub(crate) entities: Vec<ShownEntity>,
     /// False when there are more entities than may be shown.
     pub(crate) all_shown: bool,
@@ -38,6 +44,7 @@ pub(crate) struct MetricsSnapshot {
 /// Metrics of one entity.
 #[derive(Debug)]
 pub(crate) struct ShownEntity {
+    namespace: Arc<str>,
     pub(crate) name: Box<str>,
     kind: &'static str,
     report: Figures,
@@ -66,7 +73,7 @@ const COUNTERS: [(&str, &str); 7] = [
 
 impl ShownEntity {
     /// Metrics of an entity from the core's report.
-    pub(crate) fn new(report: EntityReport) -> Self {
+    pub(crate) fn new(namespace: &Arc<str>, report: EntityReport) -> Self {
         let activity = report.activity;
         let kind = match report.kind {
             EntityKind::Queue => "queue",
@@ -95,7 +102,7 @@ impl ShownEntity {
             oldest: activity.oldest,
             held_since: activity.held_since,
         };
-        Self { name: report.name, kind, report: figures }
+        Self { namespace: Arc::clone(namespace), name: report.name, kind, report: figures }
     }
 }
 
@@ -131,9 +138,14 @@ pub(crate) fn render(snapshot: MetricsSnapshot) -> Vec<String> {
     registry.register("audit_attempts_left_out", left_out, metrics.attempts_left_out.clone());
     registry.register("spans_exported", "Spans that the collector took", metrics.spans_exported.clone());
     registry.register("spans_dropped", "Spans that no collector took", metrics.spans_dropped.clone());
+    let mut families = entities::families(&snapshot.entities, snapshot.now);
+    families.extend(namespaces::families(&snapshot.namespaces));
+    if !snapshot.is_whole {
+        families.push("# EOF\n".to_owned());
+        return families;
+    }
     let mut process = Registry::default();
     process.register_collector(Box::new(Process { started_at: metrics.started_at }));
-    let families = entities::families(&snapshot.entities, snapshot.now);
     registry.register_collector(Box::new(Frame(snapshot)));
     let (mut first, mut last) = (String::new(), String::new());
     let written =

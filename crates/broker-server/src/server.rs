@@ -4,17 +4,13 @@
 //! process may end.
 
 use std::{
-    io,
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use amqp_gateway::{GatewayConfig, RefusalLog};
-use broker_admin::Namespace;
-use broker_core::EntityError;
-use broker_log::OpenError;
-use broker_node::RecoveryError;
 use tokio::{
     runtime::{Builder, EnterGuard, Runtime},
     sync::{oneshot, watch},
@@ -23,64 +19,34 @@ use tracing::{info, warn};
 
 use crate::{
     accept::PortKind,
-    audit::Audit,
+    administrators::Administrators,
     clock::Clock,
-    config::ServerConfig,
+    config::{NamespacePlan, ServerConfig},
     connection_limit::ConnectionLimit,
     connections::Connections,
     disk_state::{DiskState, Volume, log_full_disk},
-    entity_key_cache::{EntityKeyCache, tell_of_lost_keys},
     executor::{Executor, ExecutorItem},
-    http::{LastProbe, ScrapeThrottle, Scrapes},
+    ingress_credit::IngressCredit,
     io_threads::Threads,
     jwks_refresh::{Fetcher, KeyRefreshers},
+    metrics::Metrics,
+    namespaces::{
+        NamespaceDirectory,
+        change::{ShardNamespaces, tell_of_lost_keys, tell_to_leave},
+        directory::DirectoryConfig,
+        keys::NamespaceKeys,
+    },
     node_driver::Ended,
-    node_identity::IdentityError,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
     prepared::{Ports, Prepared},
     reload::Reloader,
-    remote::RemoteError,
-    shared::Shared,
+    shared::SharedParts,
     shutdown::{self, Shutdown},
     signals::{Action, Signals},
-    tls::{self, TlsEndpoint, TlsError},
+    start_error::StartError,
+    tls::{self, TlsEndpoint},
 };
-
-/// Reason why a server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: io::Error },
-    /// The journal cannot be opened.
-    #[error(transparent)]
-    Recovery(#[from] RecoveryError),
-    /// The disk cannot be opened.
-    #[error(transparent)]
-    Disk(#[from] OpenError),
-    /// The file with the id of the node cannot be read or made.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// The TLS endpoint cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A provider of keys, or the collector of spans, cannot be asked.
-    #[error(transparent)]
-    Remote(#[from] RemoteError),
-    /// A configured entity cannot be created.
-    #[error("entity `{name}`: {error}")]
-    Entity { name: String, error: EntityError },
-    /// A thread or the runtime cannot be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
-    /// The machine gives no random numbers.
-    #[error("no randomness: {0}")]
-    Randomness(String),
-    /// The journal failed while starting.
-    #[error("the journal failed while starting")]
-    Journal,
-}
 
 /// End of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,7 +70,6 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     http_addresses: Vec<SocketAddr>,
-    executor: Arc<Executor>,
     stop: watch::Sender<Shutdown>,
     connection_limit: ConnectionLimit,
     node: NodeThread,
@@ -124,74 +89,74 @@ impl Server {
     pub fn prepare(config: &ServerConfig) -> Result<Prepared, StartError> {
         raise_file_limit(config.max_connections);
         let tls = Arc::new(TlsEndpoint::new(config.tls.as_ref(), Arc::clone(&config.authority))?);
+        let metrics = Arc::<Metrics>::default();
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("listeners").enable_all().build()?;
         // First, so that a wrong address fails at once and not when a large journal has been read.
         let ports = Ports::take(config)?;
         let clock = Arc::new(Clock::default());
-        let executor = Arc::new(Executor::new(Arc::clone(&clock), config.max_in_flight_bytes));
+        let executor = Arc::new(Executor::new(Arc::clone(&clock), Arc::clone(&metrics)));
         let (stop, stopped) = watch::channel(Shutdown::No);
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
-        let entity_key_cache = EntityKeyCache::new(Arc::clone(&config.authority), lost_keys.clone());
+        let gateway = Arc::new(gateway_config(config));
+        let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), &executor));
+        drop(runtime.spawn(tell_to_leave(namespaces.watch_left(), Arc::clone(&listing))));
         let (space, news) = watch::channel(DiskState::default());
-        let node = NodeThread::start(config, &clock, &executor, entity_key_cache, space, stop.clone())?;
-        let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
-        let asked = Arc::clone(&executor);
-        let measure = move || asked.push(ExecutorItem::View(oneshot::channel().0));
-        drop(runtime.spawn(log_full_disk(volume, news, measure)));
+        let of_shard = Box::new(ShardNamespaces::new(Arc::clone(&namespaces), &executor));
+        let node = NodeThread::start(config, &clock, &executor, of_shard, space, stop.clone())?;
+        watch_disk(config, &runtime, news, &executor);
         let key_refreshers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
-        let (authority, time) = (Arc::clone(&config.authority), Arc::clone(&clock));
-        let reloader = Reloader { authority, tls: Arc::clone(&tls), key_refreshers, lost_keys, clock: time };
-        let spans = start_exporter(config, &runtime, &executor, &stopped)?;
+        let administrators = Administrators::new(Arc::clone(&config.administrators), Arc::clone(&namespaces));
+        let next_client = Arc::new(AtomicU64::new(FIRST_CLIENT));
+        let reloader = Reloader {
+            authority: Arc::clone(&config.authority),
+            administrators: administrators.clone(),
+            namespaces: Arc::clone(&namespaces),
+            tls: Arc::clone(&tls),
+            key_refreshers,
+            namespace_keys: keep_namespace_keys(config, &runtime)?,
+            lost_keys,
+            clock: Arc::clone(&clock),
+            runtime: runtime.handle().clone(),
+            next_client: Arc::clone(&next_client),
+        };
+        let spans = start_exporter(config, &runtime, &metrics, &stopped)?;
         let connection_limit = ConnectionLimit::new(config.max_connections);
         let threads = Threads::start(config.io_threads)?;
-        let shared = Arc::new(Shared {
-            gateway: Arc::new(gateway_config(config)),
-            authority: Arc::clone(&config.authority),
-            namespace: Namespace { tier: config.core.profile.tier(), created_at: clock.utc() },
-            profile: config.core.profile,
+        let common = SharedParts {
+            gateway,
+            namespaces,
+            administrators,
+            metrics,
             clock,
-            executor: Arc::clone(&executor),
+            executor,
             tls,
-            next_client: AtomicU64::new(FIRST_CLIENT),
-            seed: u64::from_be_bytes(random()?),
-            refusals: AtomicU64::new(0),
+            next_client,
             connection_limit: connection_limit.clone(),
             listing,
             threads: threads.spawner(),
-            handshake_time_out: config.handshake_time_out,
-            http_write_time_out: config.http_write_time_out,
-            faults: config.testing.then(|| watch::Sender::new(())),
-            missing_right: config.missing_right,
-            audit: Arc::new(Audit::new(
-                config.observe.refused_attempts_per_minute,
-                Arc::clone(executor.metrics()),
-            )),
-            wrong_protocols: Arc::default(),
-            observe: config.observe.clone(),
-            scrape_throttle: ScrapeThrottle::default(),
-            scrapes: Scrapes::default(),
-            last_probe: LastProbe::default(),
             spans,
             stop: stopped,
-        });
+        };
+        let shared = Arc::new(common.share(config)?);
         let server = Self {
             addresses: ports.addresses(PortKind::Any),
             tls_addresses: ports.addresses(PortKind::Tls),
             http_addresses: ports.addresses(PortKind::Watched),
             runtime: Some(runtime),
             _threads: threads,
-            executor,
             stop,
             connection_limit,
             node,
             reloader,
             shutdown_time_out: config.shutdown_time_out,
         };
-        Ok(Prepared::new(server, shared, ports))
+        let mut prepared = Prepared::new(server, shared, ports);
+        prepared.put_namespaces(&config.default_namespace, &config.namespaces)?;
+        Ok(prepared)
     }
 
     /// Addresses for AMQP clients, with the ports the system chose.
@@ -285,10 +250,6 @@ impl Server {
         }
     }
 
-    pub(crate) fn executor(&self) -> &Arc<Executor> {
-        &self.executor
-    }
-
     /// Enters the runtime: a socket registers with the runtime that is current when it is made.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
         self.runtime.as_ref().map(Runtime::enter)
@@ -332,17 +293,58 @@ fn keep_keys(config: &ServerConfig, runtime: &Runtime) -> Result<KeyRefreshers, 
     Ok(key_refreshers)
 }
 
+/// The same of the namespaces beside the default one.
+fn keep_namespace_keys(config: &ServerConfig, runtime: &Runtime) -> Result<NamespaceKeys, StartError> {
+    let mut keys = NamespaceKeys::new(runtime.handle().clone());
+    let authorities: BTreeMap<_, _> = config.namespaces.iter().map(NamespacePlan::entry).collect();
+    keys.keep(NamespaceKeys::fetchers(&config.namespaces)?, |key| authorities.get(key).map(Arc::clone));
+    Ok(keys)
+}
+
 /// Has spans brought to the collector, if one is configured.
 fn start_exporter(
     config: &ServerConfig,
     runtime: &Runtime,
-    executor: &Executor,
+    metrics: &Arc<Metrics>,
     stopped: &watch::Receiver<Shutdown>,
 ) -> Result<Option<Spans>, StartError> {
     let Some(telemetry) = &config.observe.telemetry else { return Ok(None) };
-    let (spans, exporter) = Exporter::new(telemetry, executor.metrics())?;
+    let (spans, exporter) = Exporter::new(telemetry, metrics)?;
     drop(runtime.spawn(exporter.run(stopped.clone())));
     Ok(Some(spans))
+}
+
+/// Has the log tell when the disk is full, and when it is not any more.
+fn watch_disk(
+    config: &ServerConfig,
+    runtime: &Runtime,
+    news: watch::Receiver<DiskState>,
+    executor: &Arc<Executor>,
+) {
+    let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
+    let asked = Arc::clone(executor);
+    let measure = move || asked.push(ExecutorItem::View(oneshot::channel().0));
+    drop(runtime.spawn(log_full_disk(volume, news, measure)));
+}
+
+/// The directory, with the default namespace.
+fn directory(
+    config: &ServerConfig,
+    gateway: &Arc<GatewayConfig>,
+    lost_keys: watch::Sender<()>,
+    executor: &Arc<Executor>,
+) -> NamespaceDirectory {
+    let authorities = config.namespaces.iter().map(NamespacePlan::entry).collect();
+    let of_default = DirectoryConfig {
+        gateway: Arc::clone(gateway),
+        ingress_credit: Arc::new(IngressCredit::new(config.max_in_flight_bytes)),
+        lost_keys,
+        default_authority: Arc::clone(&config.authority),
+        authorities,
+        created: config.created_namespace.clone(),
+        strict: config.strict_hostnames,
+    };
+    NamespaceDirectory::new(of_default, Arc::clone(executor))
 }
 
 fn gateway_config(config: &ServerConfig) -> GatewayConfig {
@@ -360,12 +362,6 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         faults: config.testing.then(Arc::default),
         ..GatewayConfig::default()
     }
-}
-
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| StartError::Randomness(error.to_string()))?;
-    Ok(bytes)
 }
 
 /// Every connection needs a file descriptor, and the usual limit of 1,024 is soon reached.

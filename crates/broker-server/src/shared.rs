@@ -9,40 +9,47 @@ use std::{
 };
 
 use amqp_gateway::GatewayConfig;
-use broker_admin::Namespace;
-use broker_auth::{Authority, PeerFacts};
-use broker_core::Profile;
+use broker_auth::PeerFacts;
+use broker_core::{Profile, Timestamp};
 use tokio::sync::watch;
 
 use crate::{
+    administrators::Administrators,
     audit::Audit,
     clock::Clock,
-    config::MissingRight,
+    config::{MissingRight, ServerConfig},
     connection_limit::ConnectionLimit,
     connections::Connections,
     executor::Executor,
     http::{LastProbe, ScrapeThrottle, Scrapes},
     io_threads::Spawner,
+    metrics::Metrics,
+    namespaces::NamespaceDirectory,
     observability::ObservabilityConfig,
     otlp::Spans,
+    randomness::random,
     shutdown::Shutdown,
+    start_error::StartError,
     tls::TlsEndpoint,
     wrong_protocol::WrongProtocols,
 };
 
 /// State that all connections share.
 pub(crate) struct Shared {
+    /// Configuration of the gateways, the same in all namespaces.
     pub(crate) gateway: Arc<GatewayConfig>,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) namespaces: Arc<NamespaceDirectory>,
+    pub(crate) administrators: Administrators,
     pub(crate) clock: Arc<Clock>,
     pub(crate) executor: Arc<Executor>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Arc<TlsEndpoint>,
-    pub(crate) next_client: AtomicU64,
+    pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) seed: u64,
     /// Refusals that were told over HTTP.
     pub(crate) refusals: AtomicU64,
-    /// Properties of the namespace, for the management API.
-    pub(crate) namespace: Namespace,
+    /// Start of service.
+    pub(crate) started_at: Timestamp,
     /// Service tier, with its bounds for entities.
     pub(crate) profile: Profile,
     pub(crate) connection_limit: ConnectionLimit,
@@ -68,6 +75,59 @@ pub(crate) struct Shared {
     pub(crate) stop: watch::Receiver<Shutdown>,
 }
 
+/// The parts of a server that its connections share; the rest is made of the configuration.
+pub(crate) struct SharedParts {
+    pub(crate) gateway: Arc<GatewayConfig>,
+    pub(crate) namespaces: Arc<NamespaceDirectory>,
+    pub(crate) administrators: Administrators,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) tls: Arc<TlsEndpoint>,
+    pub(crate) next_client: Arc<AtomicU64>,
+    pub(crate) connection_limit: ConnectionLimit,
+    pub(crate) listing: Arc<Connections>,
+    pub(crate) threads: Spawner,
+    pub(crate) spans: Option<Spans>,
+    pub(crate) stop: watch::Receiver<Shutdown>,
+}
+
+impl SharedParts {
+    /// The state that connections share from now on.
+    pub(crate) fn share(self, config: &ServerConfig) -> Result<Shared, StartError> {
+        let audit = Audit::new(config.observe.refused_attempts_per_minute, Arc::clone(&self.metrics));
+        Ok(Shared {
+            gateway: self.gateway,
+            namespaces: self.namespaces,
+            administrators: self.administrators,
+            started_at: self.clock.utc(),
+            metrics: self.metrics,
+            profile: config.core.profile,
+            clock: self.clock,
+            executor: self.executor,
+            tls: self.tls,
+            next_client: self.next_client,
+            seed: u64::from_be_bytes(random()?),
+            refusals: AtomicU64::new(0),
+            connection_limit: self.connection_limit,
+            listing: self.listing,
+            threads: self.threads,
+            handshake_time_out: config.handshake_time_out,
+            http_write_time_out: config.http_write_time_out,
+            faults: config.testing.then(|| watch::Sender::new(())),
+            missing_right: config.missing_right,
+            audit: Arc::new(audit),
+            wrong_protocols: Arc::default(),
+            observe: config.observe.clone(),
+            scrape_throttle: ScrapeThrottle::default(),
+            scrapes: Scrapes::default(),
+            last_probe: LastProbe::default(),
+            spans: self.spans,
+            stop: self.stop,
+        })
+    }
+}
+
 /// Peer of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -76,4 +136,6 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// It is beyond the limit of connections: over AMQP it is only told so.
     pub(crate) over_limit: bool,
+    /// The name by which it has called the broker in the TLS handshake, or as host of its HTTP request.
+    pub(crate) host: Option<Box<str>>,
 }

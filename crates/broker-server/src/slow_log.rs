@@ -12,6 +12,7 @@ use std::{
 
 use broker_core::{Batch, Command, EntityPath, QueueId};
 use broker_log::Position;
+use broker_node::NamespaceId;
 use tracing::warn;
 
 use crate::clock::millis;
@@ -39,6 +40,7 @@ struct NodeStep {
     began: Instant,
     waited: Duration,
     operation: &'static str,
+    namespace: NamespaceId,
     target: OperationTarget,
     /// Commands of its first batch.
     commands: usize,
@@ -48,6 +50,7 @@ struct NodeStep {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SlowOperation {
     pub(crate) operation: &'static str,
+    pub(crate) namespace: NamespaceId,
     pub(crate) target: OperationTarget,
     pub(crate) commands: usize,
     /// From the arrival of the command on.
@@ -63,7 +66,7 @@ pub(crate) struct SlowOperation {
 pub(crate) struct SlowLog {
     threshold: Duration,
     /// First command of the current step.
-    first: Option<(&'static str, OperationTarget, usize)>,
+    first: Option<(&'static str, NamespaceId, OperationTarget, usize)>,
     steps: VecDeque<NodeStep>,
     told_at: Option<Instant>,
     others: u64,
@@ -75,20 +78,20 @@ impl SlowLog {
     }
 
     /// A batch is handled; the first of a turn is remembered.
-    pub(crate) fn handles(&mut self, batch: &Batch) {
+    pub(crate) fn handles(&mut self, namespace: NamespaceId, batch: &Batch) {
         if self.first.is_none()
             && let Some(command) = batch.commands.iter().find_map(named)
         {
-            self.first = Some((command.0, command.1, batch.commands.len()));
+            self.first = Some((command.0, namespace, command.1, batch.commands.len()));
         }
     }
 
     /// A turn is done that began then, after its first command had waited; its effects leave when the journal is
     /// durable up to `until`.
     pub(crate) fn on_step(&mut self, began: Instant, waited: Duration, until: Position) {
-        let Some((operation, target, commands)) = self.first.take() else { return };
+        let Some((operation, namespace, target, commands)) = self.first.take() else { return };
         if self.steps.len() < STEPS_MAX {
-            self.steps.push_back(NodeStep { until, began, waited, operation, target, commands });
+            self.steps.push_back(NodeStep { until, began, waited, operation, namespace, target, commands });
         }
     }
 
@@ -109,8 +112,10 @@ impl SlowLog {
             }
             self.others += 1;
             if slowest.as_ref().is_none_or(|slowest| slowest.took < took) {
-                let NodeStep { operation, target, commands, waited, .. } = step;
-                slowest = Some(SlowOperation { operation, target, commands, took, waited, others: 0 });
+                let NodeStep { operation, namespace, target, commands, waited, .. } = step;
+                let others = 0;
+                slowest =
+                    Some(SlowOperation { operation, namespace, target, commands, took, waited, others });
             }
         }
         let mut slowest = slowest?;

@@ -40,6 +40,24 @@ pub(crate) fn bring_outcomes(commands: &[Command]) -> bool {
     })
 }
 
+/// Messages that these commands send.
+pub(crate) fn messages_sent(commands: &[Command]) -> u64 {
+    let of = |command: &Command| -> u64 {
+        match command {
+            Command::Publish { .. } => 1,
+            Command::PublishBatch { messages, .. }
+            | Command::PublishTo { messages, .. }
+            | Command::PublishVia { messages, .. }
+            | Command::Schedule { messages, .. } => messages.len() as u64,
+            Command::OfKind(_, command) | Command::Enlist { command, .. } => {
+                messages_sent(std::slice::from_ref(command))
+            }
+            _ => 0,
+        }
+    };
+    commands.iter().map(of).sum()
+}
+
 /// Memory of a command while it waits for the node, in bytes.
 fn weight(command: &Command) -> usize {
     let of_all = |messages: &[Message]| {

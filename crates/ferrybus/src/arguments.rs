@@ -16,15 +16,18 @@ use crate::{
 
 mod entities;
 mod messages;
+mod namespaces;
+mod testing;
 
 pub(crate) use entities::{
     EntityCommand, Kind, Queue, RuleArguments, RuleCommand, RulePath, SubscriptionCommand, Topic,
 };
-
 pub(crate) use messages::{
     ApplyArguments, ConfigCommand, ConnectionCommand, DeadLetterArguments, DeadLetterCommand, NewState,
     PurgeArguments, SessionCommand, StateCommand, TopArguments,
 };
+pub(crate) use namespaces::{AdminArguments, NamespaceArguments, NamespaceCommand, NamespaceKeyCommand};
+pub(crate) use testing::{ClockCommand, FaultArguments, FaultCommand};
 
 /// An AMQP 1.0 message broker in one binary. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -61,6 +64,9 @@ pub(crate) enum Command {
     /// Create, change, show, list and delete rules of subscriptions.
     #[command(subcommand)]
     Rule(RuleCommand),
+    /// Create, change, show, list and delete namespaces, and make their keys.
+    #[command(subcommand)]
+    Namespace(NamespaceCommand),
     /// Send messages to a queue.
     Send(SendArguments),
     /// Receive messages from a queue and settle them.
@@ -254,6 +260,9 @@ pub(crate) struct ConnectArguments {
     /// Connect to this address, keeping the name in the connection string
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
+    /// Namespace of the broker [default: the one to which the host in the connection string leads]
+    #[arg(long = "namespace", id = "namespace_of_broker", value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -383,77 +392,6 @@ pub(crate) struct BenchArguments {
     pub(crate) window: usize,
     #[command(flatten)]
     pub(crate) connect: ConnectArguments,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ClockCommand {
-    /// Say what time it is for the broker.
-    Show {
-        #[command(flatten)]
-        connect: ConnectArguments,
-    },
-    /// Move the broker's time forward; returns when all that became due is done.
-    Advance {
-        /// By how much, such as `5m`
-        by: Span,
-        #[command(flatten)]
-        connect: ConnectArguments,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum FaultCommand {
-    /// Order one.
-    Add(FaultArguments),
-    /// Show those that can still strike.
-    List {
-        #[command(flatten)]
-        connect: ConnectArguments,
-    },
-    /// Take back one, or all.
-    Clear {
-        /// Its number [default: all]
-        number: Option<u64>,
-        #[command(flatten)]
-        connect: ConnectArguments,
-    },
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct FaultArguments {
-    /// Kind of the fault
-    pub(crate) kind: FaultKind,
-    /// Entity where it does, with everything below [default: everywhere]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) entity: Option<String>,
-    /// Number of times
-    #[arg(long, value_name = "NUMBER", required_unless_present = "duration")]
-    pub(crate) count: Option<u64>,
-    /// Duration, such as `30s`
-    #[arg(long = "for", value_name = "TIME")]
-    pub(crate) duration: Option<Span>,
-    /// For how long a settlement is held up
-    #[arg(long, value_name = "TIME", required_if_eq("kind", "delay-settlement"))]
-    pub(crate) delay: Option<Span>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArguments,
-}
-
-/// Kinds of faults that can be injected.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum FaultKind {
-    /// A settlement finds its lock lost.
-    LoseLock,
-    /// Sends and attaches are refused as busy.
-    ServerBusy,
-    /// Links are detached.
-    DropLink,
-    /// Connections end without a word.
-    DropConnection,
-    /// A settlement is answered with an error.
-    RejectSettlement,
-    /// A settlement is held up.
-    DelaySettlement,
 }
 
 fn key_value(text: &str) -> Result<(String, String), &'static str> {

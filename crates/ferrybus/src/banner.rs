@@ -34,10 +34,10 @@ struct Addresses<'a> {
 impl Banner {
     /// Of a broker that is started with these.
     pub(crate) fn new(limits: &Limits, format: LogFormat) -> Self {
-        let key = limits.reloadable.credentials.keys.first();
+        let key = limits.reloadable.default_namespace.credentials.keys.first();
         let is_public = key.is_some_and(NamedKey::is_public);
         let key = key.map(|key| key.name.clone());
-        Self { key, is_public, format, is_emulator: limits.declared.has_emulator() }
+        Self { key, is_public, format, is_emulator: limits.has_emulator() }
     }
 
     /// Prints it.

@@ -9,6 +9,7 @@ use std::{
 
 use crate::{arguments::ConnectArguments, failure::Failure};
 
+mod admin_login;
 mod bench;
 mod clock;
 pub(crate) mod config;
@@ -23,6 +24,7 @@ mod http;
 pub(crate) mod management;
 mod message;
 mod missing;
+pub(crate) mod namespaces;
 mod peek;
 mod probe;
 mod purge;

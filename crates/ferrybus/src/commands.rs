@@ -5,11 +5,14 @@
 use crate::{
     arguments::{
         Arguments, CertCommand, ClockCommand, Command, ConfigCommand, ConnectionCommand, DeadLetterCommand,
-        EntityCommand, FaultCommand, JournalCommand, Kind, RuleCommand, SessionCommand, StateCommand,
-        SubscriptionCommand,
+        EntityCommand, FaultCommand, JournalCommand, Kind, NamespaceCommand, NamespaceKeyCommand,
+        RuleCommand, SessionCommand, StateCommand, SubscriptionCommand,
     },
     certificates,
-    client::{self, config, connections, dead_letters, entities, management::EntityRef, rules, sessions},
+    client::{
+        self, BrokerEndpoint, config, connections, dead_letters, entities, management::EntityRef, namespaces,
+        rules, sessions,
+    },
     failure::Failure,
     journal, man_page, serve,
 };
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Topic(command)) => entity(command),
         Some(Command::Subscription(command)) => subscription(command),
         Some(Command::Rule(command)) => rule(command),
+        Some(Command::Namespace(command)) => namespace(command),
         Some(Command::Send(send)) => {
             client::run_on(&send.connect, &[&send.queue], |target| client::send(target, &send))
         }
@@ -58,6 +62,58 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Some(Command::Completions { shell }) => man_page::completions(shell),
         Some(Command::Man { folder }) => man_page::pages(folder.as_deref()),
+    }
+}
+
+fn namespace(command: NamespaceCommand) -> Result<(), Failure> {
+    match command {
+        NamespaceCommand::Create { name, given, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::create(target, &name, &given, admin.connect.json)
+            })
+        }
+        NamespaceCommand::Show { name, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::show(target, &name, admin.connect.json)
+            })
+        }
+        NamespaceCommand::List { admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::list(target, admin.connect.json)
+            })
+        }
+        NamespaceCommand::Set { name, given, hold, no_hold, admin } => {
+            let held = (hold || no_hold).then_some(hold);
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::set(target, &name, (&given, held), admin.connect.json)
+            })
+        }
+        NamespaceCommand::Delete { name, yes, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::delete(target, &name, yes, admin.connect.json)
+            })
+        }
+        NamespaceCommand::Key(command) => namespace_key(command),
+    }
+}
+
+fn namespace_key(command: NamespaceKeyCommand) -> Result<(), Failure> {
+    match command {
+        NamespaceKeyCommand::Create { namespace, key, rights, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::create_key(target, (&namespace, &key), &rights, admin.connect.json)
+            })
+        }
+        NamespaceKeyCommand::List { namespace, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::list_keys(target, &namespace, admin.connect.json)
+            })
+        }
+        NamespaceKeyCommand::Delete { namespace, key, admin } => {
+            client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
+                namespaces::delete_key(target, (&namespace, &key), admin.connect.json)
+            })
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) enum Login {
     Key { name: String, key: String },
     /// Show this token.
     Token(String),
+    /// Show this password.
+    Password { name: String, password: String },
     /// Show nothing.
     Anonymous,
 }
@@ -61,6 +63,9 @@ impl fmt::Debug for Login {
         match self {
             Self::Key { name, .. } => f.debug_struct("Key").field("name", name).finish_non_exhaustive(),
             Self::Token(_) => f.write_str("Token(…)"),
+            Self::Password { name, .. } => {
+                f.debug_struct("Password").field("name", name).finish_non_exhaustive()
+            }
             Self::Anonymous => f.write_str("Anonymous"),
         }
     }

@@ -24,9 +24,17 @@ mod variables;
 pub(crate) use named::named;
 pub(crate) use variables::Variables;
 
-/// Entities that the file declares.
+/// Namespaces that the file declares, in its order.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
+    pub(crate) namespaces: Vec<EmulatorNamespace>,
+}
+
+/// One namespace of the file.
+#[derive(Debug, Default)]
+pub(crate) struct EmulatorNamespace {
+    /// As the file has it, which the emulator does not need.
+    pub(crate) name: Option<String>,
     pub(crate) queues: Vec<(String, EntitySettings)>,
     /// Its topics, each before its subscriptions.
     pub(crate) topics: Vec<EntityPlan>,
@@ -53,24 +61,38 @@ fn parse(text: &str) -> Result<Emulator, InvalidConfig> {
         .map_err(|error| InvalidConfig(error.to_string()))?;
     let config = root.get("UserConfig").ok_or_else(|| InvalidConfig("`UserConfig` is missing".into()))?;
     let namespaces = list(config, "UserConfig.Namespaces", "Namespaces")?;
-    let [namespace] = namespaces else {
-        return Err(InvalidConfig(format!(
-            "`UserConfig.Namespaces` has {} entries, expected 1",
-            namespaces.len()
-        )));
-    };
-    let mut emulator = Emulator::default();
-    for (at, queue) in optional_list(namespace, "Queues")?.iter().enumerate() {
-        let queue = emulator.queue(queue, &format!("Queues[{at}]"))?;
-        emulator.queues.push(queue);
+    if namespaces.is_empty() {
+        return Err(InvalidConfig("`UserConfig.Namespaces` has 0 entries, expected 1 or more".into()));
     }
-    for (at, topic) in optional_list(namespace, "Topics")?.iter().enumerate() {
-        emulator.topic(topic, &format!("Topics[{at}]"))?;
-    }
-    Ok(emulator)
+    let has_several = namespaces.len() > 1;
+    let namespaces = namespaces.iter().enumerate().map(|(at, namespace)| {
+        EmulatorNamespace::read(namespace).map_err(|InvalidConfig(reason)| {
+            InvalidConfig(if has_several { format!("`Namespaces[{at}]`: {reason}") } else { reason })
+        })
+    });
+    Ok(Emulator { namespaces: namespaces.collect::<Result<_, _>>()? })
 }
 
-impl Emulator {
+impl EmulatorNamespace {
+    fn read(namespace: &Value) -> Result<Self, InvalidConfig> {
+        let name = namespace.get("Name").and_then(Value::as_str).map(str::to_owned);
+        let mut read = Self { name, ..Self::default() };
+        for (at, queue) in optional_list(namespace, "Queues")?.iter().enumerate() {
+            let queue = read.queue(queue, &format!("Queues[{at}]"))?;
+            read.queues.push(queue);
+        }
+        for (at, topic) in optional_list(namespace, "Topics")?.iter().enumerate() {
+            read.topic(topic, &format!("Topics[{at}]"))?;
+        }
+        Ok(read)
+    }
+
+    /// All of its entities.
+    pub(crate) fn into_plans(self) -> impl Iterator<Item = EntityPlan> {
+        let queues = self.queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
+        queues.chain(self.topics)
+    }
+
     fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, EntitySettings), InvalidConfig> {
         let name = name(queue, place)?;
         check_entity_name(&name)?;

@@ -16,6 +16,7 @@ mod certificates;
 mod client;
 mod commands;
 mod connection_string;
+mod control_group;
 mod difference;
 mod emulator;
 mod entity_name;

@@ -12,7 +12,7 @@ use crate::{
     client::{config::limits, management::EntityRef},
     difference::{self, RuleChange},
     failure::Failure,
-    settings::{Declarations, Declared, Limits, OnDifference},
+    settings::{Declared, DeclaredNamespace, Limits, OnDifference},
 };
 
 mod divergence;
@@ -22,44 +22,71 @@ use divergence::Divergence;
 /// Declared entities, and the policy for entities that differ.
 #[derive(Debug)]
 pub(crate) struct Provision {
-    declared: Declarations,
+    /// The default one stands first.
+    namespaces: Vec<DeclaredNamespace>,
     on_difference: OnDifference,
     limits: limits::Limits,
 }
 
+/// The entities of a namespace, by name in lower case.
+type Found = BTreeMap<String, EntityReport>;
+
 impl Provision {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            declared: limits.declared.clone(),
+            namespaces: limits.namespaces.clone(),
             on_difference: limits.on_difference,
             limits: limits::Limits::new(limits.server.core.profile, limits.server.core.max_message_bytes),
         }
     }
 
-    /// Creates what is missing of `plans`, in this order, and does with what differs as the operator wants it.
-    pub(crate) fn run(&self, prepared: &mut Prepared, plans: &[EntityPlan]) -> Result<(), Failure> {
-        let found = prepared.entities().map_err(Failure::of)?;
-        let found: BTreeMap<String, EntityReport> =
-            found.into_iter().map(|entity| (entity.name.to_ascii_lowercase(), entity)).collect();
-        let divergences = self.divergences(prepared, plans, &found)?;
+    /// Creates the declared entities that are missing, namespace by namespace, and does with those that differ as the operator
+    /// wants it.
+    pub(crate) fn run(&self, prepared: &mut Prepared) -> Result<(), Failure> {
+        let mut all: Vec<(&DeclaredNamespace, Found, Vec<Divergence<'_>>)> = Vec::new();
+        for namespace in &self.namespaces {
+            prepared.select_namespace(&namespace.name).map_err(Failure::of)?;
+            let found = prepared.entities().map_err(Failure::of)?;
+            let found: Found =
+                found.into_iter().map(|entity| (entity.name.to_ascii_lowercase(), entity)).collect();
+            let divergences = self.divergences(prepared, namespace, &found)?;
+            all.push((namespace, found, divergences));
+        }
+        let divergences = || all.iter().flat_map(|(.., divergences)| divergences);
         match self.on_difference {
             OnDifference::Keep => {
-                for difference in divergences.iter().map(Divergence::notice) {
+                for difference in divergences().map(Divergence::notice) {
                     warn!("{difference}");
                 }
             }
             OnDifference::Refuse => {
-                refuse(&divergences.iter().map(Divergence::summary).collect::<Vec<_>>(), REFUSED)?;
+                refuse(&divergences().map(Divergence::summary).collect::<Vec<_>>(), REFUSED)?;
             }
             OnDifference::Apply => {
-                refuse(&divergences.iter().filter_map(Divergence::obstacle).collect::<Vec<_>>(), FIXED)?;
-                self.check(plans, &found)?;
+                refuse(&divergences().filter_map(Divergence::obstacle).collect::<Vec<_>>(), FIXED)?;
+                for (namespace, found, _) in &all {
+                    self.check(namespace, found)?;
+                }
             }
         }
-        if self.declared.has_emulator() {
-            name_others(plans, &found);
+        for (namespace, found, divergences) in &all {
+            prepared.select_namespace(&namespace.name).map_err(Failure::of)?;
+            self.create_and_change(prepared, (namespace, found), divergences)?;
         }
-        prepared.create(plans).map_err(unusable)?;
+        Ok(())
+    }
+
+    /// Creates what is missing in the selected namespace, and changes what differs if that is the policy.
+    fn create_and_change(
+        &self,
+        prepared: &mut Prepared,
+        (namespace, found): (&DeclaredNamespace, &Found),
+        divergences: &[Divergence<'_>],
+    ) -> Result<(), Failure> {
+        if namespace.declared.has_emulator() {
+            name_others(namespace, found);
+        }
+        prepared.create(&namespace.plans).map_err(unusable)?;
         if self.on_difference == OnDifference::Apply {
             let changes = divergences.iter().flat_map(Divergence::changes).collect();
             prepared.change(changes).map_err(unusable)?;
@@ -74,12 +101,12 @@ impl Provision {
     fn divergences<'p>(
         &'p self,
         prepared: &mut Prepared,
-        plans: &[EntityPlan],
-        found: &BTreeMap<String, EntityReport>,
+        namespace: &'p DeclaredNamespace,
+        found: &Found,
     ) -> Result<Vec<Divergence<'p>>, Failure> {
         let mut all = Vec::new();
-        for plan in plans {
-            let declared = self.declared.of(&plan.name);
+        for plan in &namespace.plans {
+            let declared = namespace.declared.of(&plan.name);
             let (Some(declared), Some(entity)) = (declared, found.get(&plan.name.to_ascii_lowercase()))
             else {
                 continue;
@@ -91,14 +118,14 @@ impl Provision {
                 }
                 _ => Vec::new(),
             };
-            all.extend(self.divergence(plan, declared, entity, rules));
+            all.extend(self.divergence((namespace, plan), declared, entity, rules));
         }
         Ok(all)
     }
 
     fn divergence<'p>(
         &self,
-        plan: &EntityPlan,
+        (namespace, plan): (&'p DeclaredNamespace, &EntityPlan),
         declared: &'p Declared,
         entity: &EntityReport,
         mut rules: Vec<RuleChange>,
@@ -119,6 +146,7 @@ impl Provision {
             difference::set(change.property, &mut after, &settled);
         }
         Some(Divergence {
+            namespace,
             source: &declared.source,
             entity_ref: EntityRef::new(plan.kind, &entity.name),
             found: entity.kind,
@@ -129,7 +157,8 @@ impl Provision {
     }
 
     /// Finds what the core would refuse of an entity that exists, before another one is changed.
-    fn check(&self, plans: &[EntityPlan], found: &BTreeMap<String, EntityReport>) -> Result<(), Failure> {
+    fn check(&self, namespace: &DeclaredNamespace, found: &Found) -> Result<(), Failure> {
+        let plans = &namespace.plans;
         let kinds: BTreeMap<String, EntityKind> = found
             .iter()
             .map(|(name, entity)| (name.clone(), entity.kind))
@@ -137,7 +166,8 @@ impl Provision {
             .collect();
         for plan in plans.iter().filter(|plan| found.contains_key(&plan.name.to_ascii_lowercase())) {
             let refused = |why: &dyn std::fmt::Display| {
-                Failure::misuse(format_args!("{}: {why}", EntityRef::new(plan.kind, &plan.name).label()))
+                let label = EntityRef::new(plan.kind, &plan.name).label();
+                Failure::misuse(namespace.label(&format!("{label}: {why}")))
             };
             self.limits.check(plan).map_err(|error| refused(&error))?;
             for target in targets(&plan.settings) {
@@ -157,15 +187,16 @@ impl Provision {
 }
 
 /// Says which entities the files do not name: they stay.
-fn name_others(plans: &[EntityPlan], found: &BTreeMap<String, EntityReport>) {
-    let planned: BTreeSet<String> = plans.iter().map(|plan| plan.name.to_ascii_lowercase()).collect();
+fn name_others(namespace: &DeclaredNamespace, found: &Found) {
+    let planned: BTreeSet<String> =
+        namespace.plans.iter().map(|plan| plan.name.to_ascii_lowercase()).collect();
     let others: Vec<String> = found
         .iter()
         .filter(|(name, _)| !planned.contains(*name))
         .map(|(_, entity)| EntityRef::new(entity.kind, &entity.name).short())
         .collect();
     if !others.is_empty() {
-        let kept = others_notice(&others);
+        let kept = namespace.label(&others_notice(&others));
         info!("{kept}");
     }
 }

@@ -5,12 +5,18 @@
 use std::{io, path::Path, time::Instant};
 
 use broker_log::Durability;
-use broker_server::{Outcome, Server, Signals, StartError};
+use broker_server::{Outcome, Server, ServerConfig, Signals, StartError};
 use tracing::{info, warn};
 
 use crate::{
-    arguments::ServeArguments, banner::Banner, failure::Failure, journal, log_settings::LogFormat, logging,
-    provision::Provision, settings::Limits,
+    arguments::ServeArguments,
+    banner::Banner,
+    failure::Failure,
+    journal,
+    log_settings::LogFormat,
+    logging,
+    provision::Provision,
+    settings::{Limits, MAX_MEMORY},
 };
 
 /// Serves until a signal or a failure.
@@ -27,7 +33,9 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     *log_format = settings.log.format.unwrap_or_default();
     let level = logging::start(&settings.log)?;
     let file = settings.file.clone();
+    let has_max_memory = settings.limits.has(&MAX_MEMORY);
     let limits = settings.check()?;
+    refuse_unsupported(&limits.server, has_max_memory)?;
     let mut reload = Reload::new(arguments, file, &limits, level);
     for notice in renamed(arguments).chain(limits.notices.iter().cloned()) {
         warn!("{notice}");
@@ -56,6 +64,21 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     }
 }
 
+/// Refuses settings that this version reads and does not carry out: a broker that ignored them would promise what it does not
+/// keep.
+fn refuse_unsupported(server: &ServerConfig, has_max_memory: bool) -> Result<(), Failure> {
+    if server.shards > 1 {
+        return Err(Failure::misuse(format_args!(
+            "`shards` is {}: this version has one shard",
+            server.shards
+        )));
+    }
+    if has_max_memory && server.max_memory_bytes.is_some() {
+        return Err(Failure::misuse("`limits.max_memory` is set: this version does not bound its memory"));
+    }
+    Ok(())
+}
+
 /// Reads the journal, makes the entities as they are declared, and listens.
 fn start(limits: Limits) -> Result<Server, Failure> {
     let data_dir = limits.server.data_dir.clone();
@@ -63,7 +86,7 @@ fn start(limits: Limits) -> Result<Server, Failure> {
     let config = limits.into_config();
     let not_started = |error| not_started(error, &data_dir);
     let mut prepared = Server::prepare(&config).map_err(not_started)?;
-    provision.run(&mut prepared, &config.entities)?;
+    provision.run(&mut prepared)?;
     prepared.listen().map_err(not_started)
 }
 

@@ -30,17 +30,22 @@ mod declared;
 mod entries;
 mod issuers;
 mod limit;
+mod namespace_entry;
+mod namespaces;
 mod observe;
 mod order;
 mod probe;
 mod reloadable;
 mod topics;
 
-pub(crate) use check::{Entities, Limits};
+pub(crate) use check::{DeclaredNamespace, Entities, Limits, plans};
 pub(crate) use config_file::ConfigFile;
 pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
 pub(crate) use entries::{QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry};
 use limit::{Given, JournalTable, LimitsTable, REMOVED};
+pub(crate) use limit::{LimitNumber, MAX_MEMORY, NAMESPACE_WEIGHT, namespace_limit};
+use namespace_entry::NamespaceEntry;
+pub(crate) use namespaces::{Namespaces, hostname};
 pub(crate) use order::targets_first;
 pub(crate) use probe::{ProbeAddress, configuration_file, probe_address};
 pub(crate) use reloadable::Reloadable;
@@ -57,6 +62,10 @@ pub(crate) struct Settings {
     pub(crate) listen_http: Option<Vec<String>>,
     /// Names under which clients reach the broker, beside those of its certificate and of `listen`.
     pub(crate) hostnames: Vec<String>,
+    /// Close connections whose host name leads to no namespace, instead of taking them to the default one.
+    pub(crate) strict_hostnames: Option<bool>,
+    /// Shards of the process.
+    pub(crate) shards: Option<u64>,
     /// Directory of the journal.
     pub(crate) data_dir: Option<PathBuf>,
     /// Durability of acknowledged messages.
@@ -110,6 +119,10 @@ pub(crate) struct Settings {
     pub(crate) issuer: Vec<IssuerEntry>,
     /// Client certificates for SASL EXTERNAL.
     pub(crate) certificate: Vec<CertificateEntry>,
+    /// Namespaces beside the default one, and what the default one has.
+    pub(crate) namespace: Vec<NamespaceEntry>,
+    /// Administrators of the installation.
+    pub(crate) admin: Vec<AdminEntry>,
 }
 
 /// Access of a client without credentials.
@@ -138,6 +151,7 @@ pub(crate) struct Tls {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct KeyEntry {
     pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) secondary_key: Option<String>,
@@ -151,6 +165,8 @@ pub(crate) struct KeyEntry {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct UserEntry {
     pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) namespaces: Option<Vec<String>>,
     pub(crate) password: Option<String>,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) rights: Vec<String>,
@@ -162,6 +178,8 @@ pub(crate) struct UserEntry {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CertificateEntry {
     pub(crate) subject: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) namespaces: Option<Vec<String>>,
     pub(crate) rights: Vec<String>,
     pub(crate) entities: Vec<String>,
 }
@@ -171,6 +189,8 @@ pub(crate) struct CertificateEntry {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct IssuerEntry {
     pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) namespaces: Option<Vec<String>>,
     pub(crate) audiences: Vec<String>,
     pub(crate) keys_file: Option<PathBuf>,
     pub(crate) keys_url: Option<String>,
@@ -187,6 +207,23 @@ pub(crate) struct GrantEntry {
     pub(crate) value: Option<String>,
     pub(crate) rights: Vec<String>,
     pub(crate) entities: Vec<String>,
+}
+
+/// `[[admin]]`: an administrator of the installation, who is a user or the owner of a client certificate.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AdminEntry {
+    pub(crate) name: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) password_file: Option<PathBuf>,
+    /// Subject of the certificate.
+    pub(crate) certificate: Option<String>,
+}
+
+impl std::fmt::Debug for AdminEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminEntry").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for KeyEntry {
@@ -211,9 +248,41 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Those of an emulator's `Config.json` alone.
+    pub(crate) fn of_emulator(path: &Path) -> Self {
+        Self { emulator_config: Some(path.to_owned()), ..Self::default() }
+    }
+
     /// Reads `text`, which stands in the file called `name`.
     pub(crate) fn parse(text: &str, name: &str) -> Result<Self, Failure> {
-        toml::from_str(text).map_err(|error| bad_toml(&error, text, name))
+        let mut settings: Self = toml::from_str(text).map_err(|error| bad_toml(&error, text, name))?;
+        settings.take_out_of_namespaces()?;
+        Ok(settings)
+    }
+
+    /// Puts the keys and users inside of `[[namespace]]` beside the others.
+    fn take_out_of_namespaces(&mut self) -> Result<(), Failure> {
+        for namespace in &mut self.namespace {
+            let owner = &namespace.name;
+            let inner = |table: &str, name: &str| {
+                Failure::misuse(format_args!(
+                    "namespace `{owner}`: `[[namespace.{table}]]` `{name}` names a namespace itself"
+                ))
+            };
+            for key in &mut namespace.key {
+                if key.namespace.replace(owner.clone()).is_some() {
+                    return Err(inner("key", &key.name));
+                }
+            }
+            for user in &mut namespace.user {
+                if user.namespace.replace(owner.clone()).is_some() || user.namespaces.is_some() {
+                    return Err(inner("user", &user.name));
+                }
+            }
+            self.key.append(&mut namespace.key);
+            self.user.append(&mut namespace.user);
+        }
+        Ok(())
     }
 
     /// The keys of the file that have no effect any more.
@@ -227,6 +296,7 @@ impl Settings {
             self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key, &mut tls.client_ca]);
         let keys = self.key.iter_mut().flat_map(|key| [&mut key.key_file, &mut key.secondary_key_file]);
         let users = self.user.iter_mut().map(|user| &mut user.password_file);
+        let users = users.chain(self.admin.iter_mut().map(|admin| &mut admin.password_file));
         let issuers = self.issuer.iter_mut().flat_map(|issuer| [&mut issuer.keys_file, &mut issuer.keys_ca]);
         let own = [&mut self.data_dir, &mut self.emulator_config, &mut self.telemetry.ca];
         for path in own.into_iter().chain(tls).chain(keys).chain(users).chain(issuers).flatten() {

@@ -10,6 +10,10 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Bytes(pub(crate) u64);
 
+/// A number of bytes, or `"off"`: no limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct BytesOrOff(pub(crate) Option<u64>);
+
 /// A length of time: `"30s"`, `"1m 30s"`, `"PT30S"`; [`Span::Forever`] for ISO 8601 durations that mean never.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Span {
@@ -168,6 +172,16 @@ impl<'de> Deserialize<'de> for Bytes {
             }
         }
         deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for BytesOrOff {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(deserializer)?;
+        if value.as_str() == Some("off") {
+            return Ok(Self(None));
+        }
+        Bytes::deserialize(value).map(|bytes| Self(Some(bytes.0))).map_err(de::Error::custom)
     }
 }
 

@@ -79,7 +79,8 @@ pub struct AuthorizationRule {
 }
 
 impl AuthorizationRule {
-    fn check(&self) -> Result<(), EntityError> {
+    /// Refuses a rule that nothing may have.
+    pub fn check(&self) -> Result<(), EntityError> {
         let is_plain = |c: char| {
             c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '!' | '*' | '(' | ')' | '\'')
         };

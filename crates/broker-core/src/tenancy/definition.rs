@@ -2,7 +2,7 @@
 //!
 //! Invariant: plain data, the same after a restart.
 
-use crate::{AuthorizationRule, NamespaceLimits, Timestamp};
+use crate::{AuthorizationRule, DEFAULT_NAMESPACE, NamespaceLimits, Timestamp};
 
 /// Number of a namespace in its shard; each of its records carries it. A slot is used again when its namespace is gone.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -56,4 +56,25 @@ pub struct NamespaceDefinition {
     pub keys: Vec<AuthorizationRule>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+impl NamespaceDefinition {
+    /// The default namespace, as it is before anybody changes it.
+    pub fn of_default() -> Self {
+        Self::unknown(NamespaceSlot::DEFAULT, DEFAULT_NAMESPACE.into())
+    }
+
+    /// A namespace of which no record is known.
+    pub fn unknown(slot: NamespaceSlot, name: Box<str>) -> Self {
+        Self {
+            slot,
+            uid: 0,
+            name,
+            state: NamespaceState::Active,
+            settings: NamespaceSettings::default(),
+            keys: Vec::new(),
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        }
+    }
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use broker_core::{
-    Batch, Core, CoreConfig, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceRecord, NamespaceSettings,
-    NamespaceSlot, NamespaceState, RecordError, RecordOwner, ReplayError, Timestamp, namespace_key,
+    Batch, Core, CoreConfig, NamespaceDefinition, NamespaceRecord, NamespaceSlot, NamespaceState,
+    RecordError, RecordOwner, ReplayError, Timestamp, namespace_key,
 };
 use broker_log::Position;
 
@@ -71,7 +71,7 @@ impl Namespaces {
             turn: Vec::new(),
             config,
         };
-        all.enter(definition_of_default(), None);
+        all.enter(NamespaceDefinition::of_default(), None);
         all
     }
 
@@ -119,7 +119,9 @@ impl Namespaces {
             RecordOwner::Core(slot) => {
                 // Its definition may have been moved behind this record.
                 if !self.by_slot.contains_key(&slot) {
-                    self.enter(orphan(slot), None);
+                    // It keeps this one if a repaired journal has lost its own.
+                    let name = format!("recovered-{}", slot.0).into();
+                    self.enter(NamespaceDefinition::unknown(slot, name), None);
                 }
                 match self.by_slot.get_mut(&slot) {
                     Some(namespace) => namespace.core.replay(place, index, length),
@@ -175,7 +177,7 @@ impl Namespaces {
         self.by_name.remove(&key(&namespace.definition));
         self.schedule.forget(slot);
         if slot == NamespaceSlot::DEFAULT {
-            self.enter(definition_of_default(), None);
+            self.enter(NamespaceDefinition::of_default(), None);
         }
         Some(namespace)
     }
@@ -422,26 +424,4 @@ impl Namespace {
 fn key(definition: &NamespaceDefinition) -> Box<str> {
     // A name that was taken in is one.
     namespace_key(&definition.name).unwrap_or_else(|_| definition.name.clone())
-}
-
-fn definition_of_default() -> NamespaceDefinition {
-    definition(NamespaceSlot::DEFAULT, DEFAULT_NAMESPACE.into())
-}
-
-/// A namespace whose definition is not known yet. It keeps this one if a repaired journal has lost its own.
-fn orphan(slot: NamespaceSlot) -> NamespaceDefinition {
-    definition(slot, format!("recovered-{}", slot.0).into())
-}
-
-fn definition(slot: NamespaceSlot, name: Box<str>) -> NamespaceDefinition {
-    NamespaceDefinition {
-        slot,
-        uid: 0,
-        name,
-        state: NamespaceState::Active,
-        settings: NamespaceSettings::default(),
-        keys: Vec::new(),
-        created_at: Timestamp::default(),
-        updated_at: Timestamp::default(),
-    }
 }

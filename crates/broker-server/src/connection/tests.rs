@@ -9,7 +9,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap},
     types::Role,
 };
-use amqp_gateway::{GatewayConfig, GatewayNamespace};
+use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
     Batch, Command, CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, Message,
@@ -19,7 +19,14 @@ use broker_log::JournalConfig;
 use testkit::Script;
 use tokio::io::ReadBuf;
 
+use broker_node::NamespaceId;
+
 use super::*;
+use crate::{
+    executor::Executor,
+    ingress_credit::IngressCredit,
+    namespaces::{NamespaceDirectory, directory::DirectoryConfig},
+};
 use crate::{metrics::Transport, node_driver::NodeDriver};
 
 /// The broker's end of a connection; the test is the network.
@@ -97,7 +104,7 @@ fn submit_item(executor: &Executor, commands: Vec<Command>) {
 
 /// A node with the queue `q`, whose locks last long, and the other's effect queue.
 fn begun(clock: &Arc<Clock>) -> (Arc<Executor>, Arc<EffectQueue>) {
-    let executor = Arc::new(Executor::new(Arc::clone(clock), usize::MAX));
+    let executor = Arc::new(Executor::new(Arc::clone(clock), Arc::default()));
     let other = begin(&executor, clock);
     (executor, other)
 }
@@ -106,7 +113,7 @@ fn begin(executor: &Executor, clock: &Arc<Clock>) -> Arc<EffectQueue> {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
     executor.begin(NodeDriver::new(node, Arc::clone(clock), None));
     let effect_queue = Arc::new(EffectQueue::default());
-    executor.push(ExecutorItem::Register(OTHER, Arc::clone(&effect_queue)));
+    executor.push(ExecutorItem::Register(OTHER, NamespaceId::DEFAULT, Arc::clone(&effect_queue)));
     let settings =
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =
@@ -165,41 +172,41 @@ fn receiver() -> Script {
     script
 }
 
+/// The default namespace, whose connections together may have so many bytes in flight.
+fn directory(executor: &Arc<Executor>, max_in_flight_bytes: usize) -> Arc<NamespaceDirectory> {
+    let config = DirectoryConfig {
+        gateway: Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
+        ingress_credit: Arc::new(IngressCredit::new(max_in_flight_bytes)),
+        lost_keys: watch::Sender::new(()),
+        default_authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+        authorities: BTreeMap::new(),
+        created: Credentials::default(),
+        strict: false,
+    };
+    Arc::new(NamespaceDirectory::new(config, Arc::clone(executor)))
+}
+
 fn driver(
     client: ClientId,
     socket: &Socket,
-    executor: &Arc<Executor>,
+    directory: &Arc<NamespaceDirectory>,
     clock: &Arc<Clock>,
     stop: &watch::Sender<Shutdown>,
 ) -> Driver<Socket> {
-    let namespace = GatewayNamespace {
-        name: "default".into(),
-        authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
-        config: Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
-    };
+    let placer = Placer::new(Arc::clone(directory), None);
+    let first = placer.first();
     let gateway = Gateway::new(
-        Arc::clone(&namespace.config),
-        Arc::clone(&namespace.authority),
+        Arc::clone(&first.gateway),
+        Arc::clone(&first.authority),
         client,
         PeerFacts { tls: false, certificate_subject: None, loopback: true },
         7,
         clock.now(),
     );
-    let (clock, executor) = (Arc::clone(clock), Arc::clone(executor));
-    let connection_gauge = ConnectionGauge::take(
-        Arc::clone(executor.metrics()),
-        Transport::Plain,
-        "127.0.0.1:1".parse().unwrap(),
-    );
-    Driver::new(
-        socket.clone(),
-        (gateway, namespace),
-        (client, connection_gauge),
-        clock,
-        executor,
-        stop.subscribe(),
-        None,
-    )
+    let connection_gauge =
+        ConnectionGauge::take(Arc::default(), Transport::Plain, "127.0.0.1:1".parse().unwrap());
+    let clock = Arc::clone(clock);
+    Driver::new(socket.clone(), (gateway, placer), (client, connection_gauge), clock, stop.subscribe(), None)
 }
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
@@ -271,7 +278,8 @@ fn unsent_deliveries_of_an_ended_connection_are_there_for_others_at_once() {
     for (case, happening, expected) in cases {
         let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Shutdown::No));
         let (executor, other) = begun(&clock);
-        let mut running: Running = Box::pin(driver(ClientId(1), &socket, &executor, &clock, &stop).run());
+        let directory = directory(&executor, usize::MAX);
+        let mut running: Running = Box::pin(driver(ClientId(1), &socket, &directory, &clock, &stop).run());
         socket.network().input.extend(receiver().take_output());
         assert!(poll(&mut running).is_pending(), "{case}");
         happening(&executor, &socket, running);
@@ -303,14 +311,15 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
     let (clock, stop) = (Arc::default(), watch::Sender::new(Shutdown::No));
-    let executor = Arc::new(Executor::new(Arc::clone(&clock), LIMIT));
+    let executor = Arc::new(Executor::new(Arc::clone(&clock), Arc::default()));
+    let directory = directory(&executor, LIMIT);
     let (sockets, mut running): (Vec<Socket>, Vec<Running>) = NAMES
         .iter()
         .zip(1..)
         .map(|(name, number)| {
             let socket = Socket::default();
             socket.network().input.extend(sender(*name).take_output());
-            let driver = driver(ClientId(number), &socket, &executor, &clock, &stop);
+            let driver = driver(ClientId(number), &socket, &directory, &clock, &stop);
             (socket, Box::pin(driver.run()) as Running)
         })
         .unzip();
@@ -352,7 +361,8 @@ fn submitted_batches_count_as_traffic_for_the_scrape_throttle() {
     let _context = runtime.enter();
     let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Shutdown::No));
     let (executor, other) = begun(&clock);
-    let mut running: Running = Box::pin(driver(ClientId(1), &socket, &executor, &clock, &stop).run());
+    let directory = directory(&executor, usize::MAX);
+    let mut running: Running = Box::pin(driver(ClientId(1), &socket, &directory, &clock, &stop).run());
     let mut script = Script::new();
     script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open("client").begin(0);
     script.attach_sender(0, 1, "sender", Some("q"));

@@ -22,7 +22,7 @@ fn begun() -> Executor {
 /// A client with a queue `q` whose locks last `lock_duration`.
 fn client(executor: &Executor, client: ClientId, lock_duration: Duration) -> Arc<EffectQueue> {
     let effect_queue = Arc::new(EffectQueue::default());
-    executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
+    executor.push(ExecutorItem::Register(client, NamespaceId::DEFAULT, Arc::clone(&effect_queue)));
     let settings = Box::new(EntitySettings { lock_duration, ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
@@ -151,6 +151,7 @@ fn after_a_panic_the_node_has_ended_for_everybody() {
     let settings = Box::new(EntitySettings::default());
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Topic, settings, ticket: Ticket(0) };
+    executor.push(ExecutorItem::Register(ClientId(1), NamespaceId::DEFAULT, Arc::default()));
     submit_item(&executor, ClientId(1), vec![Command::Connect, create]);
     // The client whose batch makes the node panic goes on.
     submit_item(&executor, ClientId(1), vec![publish(1)]);

@@ -11,7 +11,8 @@ use hyper::{HeaderMap, header::AUTHORIZATION};
 use super::answer::{Refusal, Unproven};
 
 /// Checks that the request with these headers may do `right` at `scope`. The log-in is a shared access signature, a
-/// bearer token, or the name and text of a key or user (Basic); without any, what anonymous clients may do. Says who asks.
+/// bearer token, or the name and text of a key or user (Basic); without any, the client certificate of the connection if it is
+/// configured, else what anonymous clients may do. Says who asks.
 pub(super) fn claim(
     authority: &Authority,
     peer: &PeerFacts,
@@ -28,7 +29,11 @@ pub(super) fn claim(
         None => None,
     };
     let (who, allowed) = match login.map(|login| (login, login.split_once(' ').unwrap_or((login, "")))) {
-        None => by_log_in(authority, peer, "ANONYMOUS", None, (right, scope))?,
+        None => match authority.sasl(peer, "EXTERNAL", None) {
+            Ok(owner) if owner.allows(scope, right) => return Ok(owner.name().into()),
+            Ok(owner) => return Err(forbidden(owner.name().into(), right)),
+            Err(_) => by_log_in(authority, peer, "ANONYMOUS", None, (right, scope))?,
+        },
         Some((_, (scheme, rest))) if scheme.eq_ignore_ascii_case("basic") => {
             let text = STANDARD.decode(rest.trim()).map_err(|_| unreadable())?;
             let mut response = vec![0];

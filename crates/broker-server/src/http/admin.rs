@@ -58,7 +58,7 @@ pub(super) async fn answer(
     if !is_of_login && let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
         let (from, refused) = (context.from, reason.as_deref());
-        let namespace = DEFAULT_NAMESPACE;
+        let namespace = &*context.namespace.name;
         let entry =
             Entry { who: who.as_deref(), from, action, namespace, entity: &place, subject: "", refused };
         context.shared.audit.write(entry);
@@ -147,7 +147,7 @@ async fn exchange(
         condition: parts.headers.get(IF_MATCH).map(|text| Match::parse(text.to_str().unwrap_or_default())),
         body: &body,
         host: Host::new(context.peer.tls, authority),
-        namespace: context.shared.namespace,
+        namespace: context.namespace_info(),
         now: context.shared.clock.utc(),
     });
     follow(context, &parts.headers, step).await
@@ -165,7 +165,7 @@ async fn follow(context: &RequestContext, headers: &HeaderMap, mut step: Step) -
             admit_target(context, headers, target)?;
         }
         if pending.lists() {
-            context.shared.scrape_throttle.yield_to_traffic(&context.shared.executor).await;
+            context.shared.scrape_throttle.yield_to_traffic(&context.namespace.executor).await;
         }
         step = pending.resume(core_client.ask(commands).await?);
         if matches!(step, Step::Ask(..)) {
@@ -192,7 +192,18 @@ pub(super) fn admit(
     scope: &Scope,
 ) -> Result<Box<str>, Refusal> {
     let seconds = context.shared.clock.now().wall.as_millis() / 1000;
-    access::claim(&context.shared.authority, &context.peer, headers, (Right::Manage, scope), seconds)
+    access::claim(&context.namespace.authority, &context.peer, headers, (Right::Manage, scope), seconds)
+}
+
+/// Admits an administrator of the installation; returns its name.
+pub(super) fn admit_administrator(
+    context: &RequestContext,
+    headers: &HeaderMap,
+    right: Right,
+) -> Result<Box<str>, Refusal> {
+    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
+    let (authority, right) = context.shared.administrators.judge(right);
+    access::claim(&authority, &context.peer, headers, (right, &Scope::namespace()), seconds)
 }
 
 /// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.

@@ -39,6 +39,18 @@ pub(super) enum Refusal {
     /// The request is for another host.
     #[error("`{0}` is no name of this broker: where it is, `hostnames` in the configuration has to have it")]
     Misdirected(String),
+    /// The request is for a host that leads to no namespace.
+    #[error("no namespace is reached by `{0}`")]
+    NoNamespace(Box<str>),
+    /// The resource is as it must be for another answer.
+    #[error("{0}")]
+    Conflict(String),
+    /// A condition of the request does not hold.
+    #[error("{0}")]
+    Precondition(String),
+    /// There is no room.
+    #[error("{0}")]
+    Full(String),
     /// There is nothing of that name.
     #[error("there is nothing at `{0}`")]
     NotFound(String),
@@ -95,7 +107,10 @@ impl Refusal {
             Self::Unauthorized(..) => StatusCode::UNAUTHORIZED,
             Self::Forbidden { .. } | Self::ForeignPage(_) => StatusCode::FORBIDDEN,
             Self::Misdirected(_) => StatusCode::MISDIRECTED_REQUEST,
-            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::NotFound(_) | Self::NoNamespace(_) => StatusCode::NOT_FOUND,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Precondition(_) => StatusCode::PRECONDITION_FAILED,
+            Self::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

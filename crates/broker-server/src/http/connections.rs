@@ -4,8 +4,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use broker_auth::Scope;
+use broker_auth::{Right, Scope};
 use broker_core::Timestamp;
+use broker_node::NamespaceId;
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::{Value, json};
 use tokio::{
@@ -34,8 +35,9 @@ pub(super) async fn list(
     request: &Request<Incoming>,
 ) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
-    admin::admit(context, request.headers(), &Scope::namespace())?;
-    let asked: Vec<_> = context.shared.listing.all().into_iter().map(|(id, entry)| ask(id, entry)).collect();
+    let seen = Seen::by(context, request)?;
+    let all = context.shared.listing.all().into_iter().filter(|(_, entry)| seen.includes(entry));
+    let asked: Vec<_> = all.map(|(id, entry)| ask(id, entry)).collect();
     let end = Instant::now() + REPORT_TIME;
     let mut all = Vec::with_capacity(asked.len());
     for (id, entry, report) in asked {
@@ -43,6 +45,27 @@ pub(super) async fn list(
         all.push(shown(id, &entry, report, context.shared.clock.utc()));
     }
     Ok(json_answer(StatusCode::OK, &json!({ "connections": all })))
+}
+
+/// The connections that a client sees: an administrator all, and who manages a namespace those of that.
+struct Seen {
+    who: Box<str>,
+    /// `None`: all.
+    namespace: Option<NamespaceId>,
+}
+
+impl Seen {
+    fn by(context: &RequestContext, request: &Request<Incoming>) -> Result<Self, Refusal> {
+        if let Ok(who) = admin::admit_administrator(context, request.headers(), Right::Manage) {
+            return Ok(Self { who, namespace: None });
+        }
+        let who = admin::admit(context, request.headers(), &Scope::namespace())?;
+        Ok(Self { who, namespace: Some(context.namespace.id) })
+    }
+
+    fn includes(&self, entry: &Entry) -> bool {
+        self.namespace.is_none() || entry.namespace().map(|namespace| namespace.id) == self.namespace
+    }
 }
 
 fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report>) {
@@ -58,16 +81,17 @@ pub(super) fn end(
     id: u64,
 ) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
-    let who = admin::admit(context, request.headers(), &Scope::namespace())?;
-    let Some(entry) = context.shared.listing.get(id) else {
+    let seen = Seen::by(context, request)?;
+    let who = &seen.who;
+    let Some(entry) = context.shared.listing.get(id).filter(|entry| seen.includes(entry)) else {
         let refused = Some("status 404");
-        let (who, from, action, subject) = (Some(&*who), context.from, "connection-close", &*id.to_string());
+        let (who, from, action, subject) = (Some(&**who), context.from, "connection-close", &*id.to_string());
         let entry = audit::Entry { who, from, action, namespace: "", entity: "", subject, refused };
         context.shared.audit.write(entry);
         return Err(Refusal::NotFound(request.uri().path().to_owned()));
     };
     entry.effect_queue.ask(ControlMessage::End);
-    testing::audit(context, &who, "connection-close", &format!("{id} {}", entry.address));
+    testing::audit(context, who, "connection-close", &format!("{id} {}", entry.address));
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
 }
 

@@ -8,15 +8,21 @@ use std::{
     time::Duration,
 };
 
+use broker_admin::Namespace;
 use broker_auth::PeerFacts;
-use broker_core::DEFAULT_NAMESPACE;
+use broker_core::Timestamp;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::{Request, body::Incoming, header::HOST, upgrade::OnUpgrade};
 use tokio::time::timeout;
 
 use super::answer::{BODY_BYTES_MAX, Refusal};
-use crate::{audit::LoginEntry, shared::Shared, shutdown::unless_stopped};
+use crate::{
+    audit::LoginEntry,
+    namespaces::{ServedNamespace, directory::Meant},
+    shared::Shared,
+    shutdown::unless_stopped,
+};
 
 /// Context of the requests of one HTTP connection: its client, and the state of the broker.
 #[derive(Clone)]
@@ -27,6 +33,12 @@ pub(super) struct RequestContext {
     pub(super) from: SocketAddr,
     /// The connection is beyond the limit of them.
     pub(super) over_limit: bool,
+    /// The name by which the client has called the broker in the TLS handshake.
+    pub(super) server_name: Option<Box<str>>,
+    /// The namespace that the request means; before the first one, the default one.
+    pub(super) namespace: Arc<ServedNamespace>,
+    /// The host of the request that goes on in AMQP.
+    pub(super) upgrade_host: Arc<Mutex<Option<Box<str>>>>,
     /// Set by a request that turns the connection into a WebSocket.
     pub(super) upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
@@ -42,7 +54,7 @@ impl RequestContext {
     ) -> bool {
         let Some(refused) = refusal.login() else { return false };
         let (from, mechanism) = (self.from, "http");
-        let namespace = DEFAULT_NAMESPACE;
+        let namespace = &*self.namespace.name;
         self.shared.audit.refuse_login(LoginEntry {
             who,
             from,
@@ -55,8 +67,43 @@ impl RequestContext {
         true
     }
 
+    /// The context of a request for `host`, which leads to a namespace, or an error where it leads to none.
+    pub(super) fn of_host(&self, host: Option<&str>) -> Result<Self, Refusal> {
+        let namespaces = &self.shared.namespaces;
+        let mut meant = namespaces.lookup(host.filter(|host| !host.is_empty()));
+        if !matches!(meant, Meant::Named(_))
+            && let Some(name) = self.server_name.as_deref()
+            && let named @ Meant::Named(_) = namespaces.lookup(Some(name))
+        {
+            meant = named;
+        }
+        match meant {
+            Meant::Named(namespace) | Meant::Default(namespace) => Ok(Self { namespace, ..self.clone() }),
+            Meant::Unknown(host) => Err(Refusal::NoNamespace(host)),
+        }
+    }
+
+    /// Properties of the namespace, for the management API.
+    pub(super) fn namespace_info(&self) -> Namespace {
+        let created_at = self.namespace.definition().created_at;
+        // The default one is there without having been created.
+        let created_at = if created_at == Timestamp::default() { self.shared.started_at } else { created_at };
+        Namespace { tier: self.shared.profile.tier(), created_at }
+    }
+
     pub(super) fn upgrade_to(&self, upgrade: OnUpgrade) {
         *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+    }
+
+    /// The name by which the connection that goes on in AMQP was reached.
+    pub(super) fn upgrade_host(&self) -> Option<Box<str>> {
+        let host = self.upgrade_host.lock().unwrap_or_else(PoisonError::into_inner).take();
+        host.or_else(|| self.server_name.clone())
+    }
+
+    /// The connection goes on in AMQP, and was reached as `host`.
+    pub(super) fn set_upgrade_host(&self, host: Option<&str>) {
+        *self.upgrade_host.lock().unwrap_or_else(PoisonError::into_inner) = host.map(Box::from);
     }
 
     pub(super) fn take_upgrade(&self) -> Option<OnUpgrade> {
@@ -72,6 +119,12 @@ impl RequestContext {
             Err(_) => Err(Refusal::Stopping),
         }
     }
+}
+
+/// The host that a request is for.
+pub(super) fn host_of<B>(request: &Request<B>) -> Option<&str> {
+    let target = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+    target.or_else(|| request.headers().get(HOST)?.to_str().ok())
 }
 
 /// A body in one piece: kept as it comes, each byte could be a piece that costs thirty.

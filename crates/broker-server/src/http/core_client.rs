@@ -9,13 +9,15 @@ use std::{
     time::Duration,
 };
 
-use broker_core::{ClientId, Command, Effect};
+use broker_core::{ClientId, Command, Effect, Ticket};
+use broker_node::{NamespaceCommand, NamespaceRequest};
 use tokio::sync::oneshot;
 
 use super::{answer::Refusal, context::RequestContext};
 use crate::{
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},
+    namespaces::ServedNamespace,
     node_driver::NodeView,
     shutdown::{ordered, unless_stopped},
     submission::submit,
@@ -31,26 +33,38 @@ pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option
 /// A client for one request, gone with it, also when the peer hangs up before the answer.
 pub(super) struct CoreClient<'a> {
     context: &'a RequestContext,
-    executor: &'a Executor,
+    executor: Arc<Executor>,
     client: ClientId,
     effect_queue: Arc<EffectQueue>,
 }
 
 impl<'a> CoreClient<'a> {
-    /// A new client of the core.
+    /// A new client of the core of the request's namespace.
     pub(super) fn of(context: &'a RequestContext) -> Self {
-        let shared = &context.shared;
-        let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
-        let effect_queue = shared.executor.effect_queue();
-        shared.executor.push(ExecutorItem::Register(client, Arc::clone(&effect_queue)));
-        Self { context, executor: &shared.executor, client, effect_queue }
+        Self::in_namespace(context, &context.namespace)
+    }
+
+    /// A new client of the core of this namespace.
+    pub(super) fn in_namespace(context: &'a RequestContext, namespace: &ServedNamespace) -> Self {
+        let client = ClientId(context.shared.next_client.fetch_add(1, Ordering::Relaxed));
+        let effect_queue = Arc::new(EffectQueue::new(Arc::clone(&namespace.ingress_credit)));
+        let executor = Arc::clone(&namespace.executor);
+        executor.push(ExecutorItem::Register(client, namespace.id, Arc::clone(&effect_queue)));
+        Self { context, executor, client, effect_queue }
+    }
+
+    /// Has the shard change a namespace.
+    pub(super) async fn change_namespace(&self, command: NamespaceCommand) -> Result<Effect, Refusal> {
+        let request = NamespaceRequest { client: self.client, ticket: Ticket(0) };
+        self.executor.push(ExecutorItem::ChangeNamespace(request, Box::new(command)));
+        self.collect(1).await
     }
 
     /// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Effect, Refusal> {
         let answers = commands.len();
         self.room().await?;
-        submit(&self.effect_queue, self.executor, self.client, commands);
+        submit(&self.effect_queue, &self.executor, self.client, commands);
         self.collect(answers).await
     }
 

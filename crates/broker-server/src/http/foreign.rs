@@ -9,12 +9,12 @@
 use std::net::IpAddr;
 
 use broker_auth::{HostNames, split_authority};
-use hyper::{
-    HeaderMap, Method, Request,
-    header::{HOST, ORIGIN},
-};
+use hyper::{HeaderMap, Method, Request, header::ORIGIN};
 
-use super::{answer::Refusal, context::RequestContext};
+use super::{
+    answer::Refusal,
+    context::{RequestContext, host_of},
+};
 
 /// Refuses what a page of another site asks, and what is for another host.
 pub(super) fn refuse<B>(
@@ -22,13 +22,12 @@ pub(super) fn refuse<B>(
     request: &Request<B>,
     is_web_socket: bool,
 ) -> Result<(), Refusal> {
-    let authority = &context.shared.authority;
+    let authority = &context.namespace.authority;
     let is_open = authority.is_open();
     let headers = request.headers();
     // Pages may connect where a secret keeps strangers out: SDKs run in pages, too, and log in behind that.
     let changes = if is_web_socket { is_open } else { !is_safe(request.method()) };
-    let target = request.uri().authority().map(hyper::http::uri::Authority::as_str);
-    let host = target.or_else(|| headers.get(HOST)?.to_str().ok()).unwrap_or_default();
+    let host = host_of(request).unwrap_or_default();
     if changes && let Some(origin) = headers.get(ORIGIN) {
         let origin = origin.to_str().unwrap_or("null");
         if !is_of(origin, host, is_web_socket) {

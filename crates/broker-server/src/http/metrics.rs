@@ -3,8 +3,10 @@
 //! Invariant: one scrape at a time, in pages between which the node does other work; how many entities are shown is
 //! bounded.
 
+use std::sync::Arc;
+
 use super::{
-    access,
+    access, admin,
     answer::{HttpResponse, Refusal},
     context::RequestContext,
     core_client::{self, CoreClient},
@@ -12,11 +14,14 @@ use super::{
     pieces::Pieces,
     probe,
 };
-use crate::prometheus::{self, MetricsSnapshot, ShownEntity};
+use crate::{
+    namespaces::ServedNamespace,
+    prometheus::{self, MetricsSnapshot, ShownEntity, ShownNamespace},
+};
 use broker_auth::{Right, Scope};
 use broker_core::{Command, Effect, EntityQuery, Ticket};
 use hyper::{
-    Method, Request, Response,
+    HeaderMap, Method, Request, Response,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue},
 };
@@ -35,32 +40,46 @@ pub(super) async fn metrics(
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }
-    if !context.shared.observe.anonymous_metrics {
-        let seconds = context.shared.clock.now().wall.as_millis() / 1000;
-        let wanted = (Right::Listen, &Scope::namespace());
-        access::claim(&context.shared.authority, &context.peer, request.headers(), wanted, seconds)?;
-    }
-    let text = context.shared.scrapes.alone(text(context)).await.ok_or(Refusal::Stopping)??;
+    let is_whole = context.shared.observe.anonymous_metrics || sees_all(context, request.headers())?;
+    let text = context.shared.scrapes.alone(text(context, is_whole)).await.ok_or(Refusal::Stopping)??;
     let mut answer = Response::new(Pieces::of(text));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     Ok(answer)
 }
 
-async fn text(context: &RequestContext) -> Result<Vec<String>, Refusal> {
-    let snapshot = snapshot(context).await?;
+/// Whether a client sees the whole broker; else it sees the namespace that its request is for. An error if it sees neither.
+fn sees_all(context: &RequestContext, headers: &HeaderMap) -> Result<bool, Refusal> {
+    if admin::admit_administrator(context, headers, Right::Listen).is_ok() {
+        return Ok(true);
+    }
+    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
+    let wanted = (Right::Listen, &Scope::namespace());
+    access::claim(&context.namespace.authority, &context.peer, headers, wanted, seconds)?;
+    Ok(false)
+}
+
+async fn text(context: &RequestContext, is_whole: bool) -> Result<Vec<String>, Refusal> {
+    let snapshot = snapshot(context, is_whole).await?;
     // Text for thousands of entities takes longer than the connections of this thread should wait.
     let text = tokio::task::spawn_blocking(move || prometheus::render(snapshot)).await;
     text.map_err(|_| Refusal::Stopping)
 }
 
-async fn snapshot(context: &RequestContext) -> Result<MetricsSnapshot, Refusal> {
+async fn snapshot(context: &RequestContext, is_whole: bool) -> Result<MetricsSnapshot, Refusal> {
     let shared = &context.shared;
     let node = core_client::look(context, probe::PATIENCE).await;
     let node = node.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
-    let (entities, all_shown) = entities(context).await?;
+    let seen = if is_whole { shared.namespaces.all() } else { vec![Arc::clone(&context.namespace)] };
+    let (mut entities, mut all_shown) = (Vec::new(), true);
+    for namespace in &seen {
+        all_shown &= add_entities(context, namespace, &mut entities).await?;
+    }
+    let namespaces = seen.iter().map(|served| ShownNamespace::new(served, &node)).collect();
     Ok(MetricsSnapshot {
         now: shared.clock.utc(),
-        metrics: std::sync::Arc::clone(shared.executor.metrics()),
+        metrics: Arc::clone(&shared.metrics),
+        is_whole,
+        namespaces,
         sockets: shared.connection_limit.taken(),
         certificate_expires_at: shared.tls.expires_at(),
         node,
@@ -69,25 +88,29 @@ async fn snapshot(context: &RequestContext) -> Result<MetricsSnapshot, Refusal> 
     })
 }
 
-/// The entities in order of name, and whether these are all.
-async fn entities(context: &RequestContext) -> Result<(Vec<ShownEntity>, bool), Refusal> {
-    let core_client = CoreClient::of(context);
+/// Adds the entities of a namespace in order of name; whether these are all.
+async fn add_entities(
+    context: &RequestContext,
+    namespace: &ServedNamespace,
+    shown: &mut Vec<ShownEntity>,
+) -> Result<bool, Refusal> {
+    let core_client = CoreClient::in_namespace(context, namespace);
     let limit = context.shared.observe.max_entities;
-    let mut shown: Vec<ShownEntity> = Vec::new();
+    let mut after = Box::<str>::default();
     loop {
-        let after = shown.last().map(|entity| entity.name.to_ascii_lowercase()).unwrap_or_default();
-        context.shared.scrape_throttle.yield_to_traffic(&context.shared.executor).await;
-        let query = EntityQuery::All { after: after.into(), top: PAGE };
+        context.shared.scrape_throttle.yield_to_traffic(&namespace.executor).await;
+        let query = EntityQuery::All { after, top: PAGE };
         let answer = core_client.ask(vec![Command::Describe { query, ticket: Ticket(0) }]).await?;
-        let Effect::Described { entities: page, .. } = answer else { return Ok((shown, true)) };
+        let Effect::Described { entities: page, .. } = answer else { return Ok(true) };
         let is_last = (page.len() as u64) < PAGE;
-        shown.extend(page.into_iter().map(ShownEntity::new));
+        after = page.last().map(|last| last.name.to_ascii_lowercase().into()).unwrap_or_default();
+        shown.extend(page.into_iter().map(|report| ShownEntity::new(&namespace.name, report)));
         if shown.len() > limit {
             shown.truncate(limit);
-            return Ok((shown, false));
+            return Ok(false);
         }
         if is_last {
-            return Ok((shown, true));
+            return Ok(true);
         }
     }
 }

@@ -11,16 +11,21 @@ use super::{
     admin,
     answer::{HttpResponse, Refusal},
     connections,
-    context::RequestContext,
+    context::{RequestContext, host_of},
     faults, foreign,
     health::{self, Probe},
-    limits, metrics, testing, upgrade,
+    limits, metrics, namespaces, testing, upgrade,
 };
 use crate::audit::Entry;
 
 /// Answers one request.
 pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>) -> HttpResponse {
     let route = route(request.uri());
+    let (context, unknown) = match context.of_host(host_of(&request)) {
+        Ok(context) => (context, None),
+        Err(refusal) => (context.clone(), Some(refusal)),
+    };
+    let context = &context;
     if let Err(refusal) = foreign::refuse(context, &request, route == Some(Route::WebSocket)) {
         return refused(context, &request, route.is_some() || is_ours(request.uri()), &refusal);
     }
@@ -35,8 +40,10 @@ pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>)
         Some(Route::Limits) => limits::limits(context, &request),
         Some(Route::Connections) => connections::list(context, &request).await,
         Some(Route::Connection(id)) => connections::end(context, &request, id),
+        Some(Route::Namespaces) => namespaces::answer(context, request).await,
         Some(Route::WebSocket) => upgrade::upgrade(context, request),
         None if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
+        None if let Some(refusal) = unknown => return admin::refused(context, &request, &refusal),
         None => match broker_admin::Route::parse(request.uri().path()) {
             Ok(route) => return admin::answer(context, request, route).await,
             Err(error) => return admin::answer_nowhere(context, &request, error),
@@ -109,7 +116,8 @@ impl Route {
             Self::Limits => ("limits-read", String::new()),
             Self::Connections => ("connection-list", String::new()),
             Self::Connection(id) => ("connection-close", id.to_string()),
-            Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
+            // Requests for namespaces are logged with the namespace that they are about.
+            Self::Namespaces | Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
         };
         Some((action, subject))
     }
@@ -128,6 +136,8 @@ enum Route {
     Limits,
     Connections,
     Connection(u64),
+    /// All namespaces, one of them, or a key of one.
+    Namespaces,
     /// Go on in AMQP.
     WebSocket,
 }
@@ -150,6 +160,9 @@ fn route(uri: &Uri) -> Option<Route> {
     }
     if let Some(id) = path.strip_prefix("/$ferrybus/connections/") {
         return id.parse().ok().map(Route::Connection);
+    }
+    if namespaces::is_path(&path) {
+        return Some(Route::Namespaces);
     }
     if let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) {
         return Some(*route);

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
     answer::{HttpResponse, Refusal},
-    context::RequestContext,
+    context::{RequestContext, host_of},
     pieces::Pieces,
 };
 
@@ -38,6 +38,7 @@ pub(super) fn upgrade(
         (SEC_WEBSOCKET_ACCEPT, accept),
         (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol)),
     ]);
+    context.set_upgrade_host(host_of(&request));
     context.upgrade_to(hyper::upgrade::on(&mut request));
     Ok(answer)
 }

@@ -15,7 +15,8 @@ fn delivering() -> (NodeDriver, Arc<EffectQueue>) {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
     let mut node_driver = NodeDriver::new(node, Arc::default(), None);
     let effect_queue = Arc::new(EffectQueue::default());
-    node_driver.handle(now(), ExecutorItem::Register(CLIENT, Arc::clone(&effect_queue)));
+    node_driver
+        .handle(now(), ExecutorItem::Register(CLIENT, NamespaceId::DEFAULT, Arc::clone(&effect_queue)));
     let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
     let consumer = LinkId(1);
     let commands = vec![
@@ -99,7 +100,7 @@ fn one_by_one() -> (NodeDriver, Arc<EffectQueue>) {
     };
     let commands = vec![Command::Connect, create];
     let items = [
-        ExecutorItem::Register(CLIENT, Arc::clone(&effect_queue)),
+        ExecutorItem::Register(CLIENT, NamespaceId::DEFAULT, Arc::clone(&effect_queue)),
         ExecutorItem::Batch(Batch { client: CLIENT, commands }, 0),
     ];
     steps(&mut node_driver, items.into());
@@ -151,7 +152,8 @@ fn many_clients_whose_batches_are_deferred_get_their_credit_back() {
         .map(|number| (ClientId(100 + number), Arc::new(EffectQueue::default())))
         .collect();
     for (client, effect_queue) in &clients {
-        node_driver.handle(now(), ExecutorItem::Register(*client, Arc::clone(effect_queue)));
+        node_driver
+            .handle(now(), ExecutorItem::Register(*client, NamespaceId::DEFAULT, Arc::clone(effect_queue)));
         effect_queue.handed_over(IN_FLIGHT_MAX);
     }
     let batches = clients.iter().map(|(client, _)| {

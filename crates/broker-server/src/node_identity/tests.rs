@@ -23,11 +23,11 @@ impl Drop for Folder {
     }
 }
 
-fn random(bytes: [u8; 8]) -> impl FnOnce() -> Result<[u8; 8], StartError> {
+fn random(bytes: [u8; 8]) -> impl FnOnce() -> Result<[u8; 8], RandomnessError> {
     move || Ok(bytes)
 }
 
-fn no_random() -> Result<[u8; 8], StartError> {
+fn no_random() -> Result<[u8; 8], RandomnessError> {
     panic!("a node that has an id makes no other")
 }
 

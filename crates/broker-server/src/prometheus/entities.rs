@@ -94,8 +94,8 @@ fn sample(out: &mut String, name: &str, labels: &str, more: &str, value: std::fm
 
 /// The labels that all samples of an entity have.
 fn labels(entity: &ShownEntity) -> String {
-    let mut out = String::with_capacity(entity.name.len() + 32);
-    out.push_str("entity=\"");
+    let mut out = String::with_capacity(entity.name.len() + 64);
+    put(&mut out, format_args!("namespace=\"{}\",entity=\"", entity.namespace));
     for c in entity.name.chars() {
         match c {
             '\\' => out.push_str("\\\\"),

@@ -47,8 +47,15 @@ fn snapshot(entities: Vec<EntityReport>) -> MetricsSnapshot {
         metrics: Arc::default(),
         sockets: 9,
         certificate_expires_at: Some(2_000_000_000),
-        node: NodeView { journal: node.journal().stats(), storage_full: false, compaction_stopped: false },
-        entities: entities.into_iter().map(ShownEntity::new).collect(),
+        node: NodeView {
+            namespaces: Vec::new(),
+            journal: node.journal().stats(),
+            storage_full: false,
+            compaction_stopped: false,
+        },
+        is_whole: true,
+        namespaces: Vec::new(),
+        entities: entities.into_iter().map(|report| ShownEntity::new(&"default".into(), report)).collect(),
         all_shown: true,
     }
 }
@@ -65,7 +72,7 @@ fn has(text: &str, sample: &str) -> bool {
 #[test]
 fn every_figure_of_an_entity_has_its_name() {
     let text = rendered(snapshot(vec![report("orders", EntityKind::Queue)]));
-    let of = "entity=\"orders\",kind=\"queue\"";
+    let of = "namespace=\"default\",entity=\"orders\",kind=\"queue\"";
     let expected = [
         format!("ferrybus_entity_messages{{{of},state=\"active\"}} 5"),
         format!("ferrybus_entity_messages{{{of},state=\"locked\"}} 1"),
@@ -139,7 +146,9 @@ fn each_name_is_shown_once_with_all_its_samples_and_the_text_ends() {
     assert_eq!(once.len(), types.len(), "{types:?}");
     let family = text.split("# TYPE ").find(|part| part.starts_with("ferrybus_entity_size_bytes")).unwrap();
     for (name, kind) in [("a", "queue"), ("t", "topic"), ("t/Subscriptions/s", "subscription")] {
-        let sample = format!("ferrybus_entity_size_bytes{{entity=\"{name}\",kind=\"{kind}\"}} 6000");
+        let sample = format!(
+            "ferrybus_entity_size_bytes{{namespace=\"default\",entity=\"{name}\",kind=\"{kind}\"}} 6000"
+        );
         assert!(has(family, &sample), "{sample} is not in\n{family}");
     }
     assert!(text.ends_with("# EOF\n"));
@@ -149,7 +158,7 @@ fn each_name_is_shown_once_with_all_its_samples_and_the_text_ends() {
 fn no_name_breaks_out_of_its_label() {
     let text = rendered(snapshot(vec![report("a\"} 1\nferrybus_evil 1\\", EntityKind::Queue)]));
     assert!(!text.lines().any(|line| line.starts_with("ferrybus_evil")), "{text}");
-    assert!(text.contains("entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
+    assert!(text.contains("namespace=\"default\",entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
 }
 
 /// The names are promised to be stable: one that comes, goes or changes is one on the page too.

@@ -17,6 +17,8 @@ use broker_core::{
 use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, JournalConfig};
 use testkit::Wire;
 
+use broker_node::NamespaceId;
+
 use super::*;
 use crate::{executor::ExecutorItem, node_driver::NodeDriver};
 
@@ -61,12 +63,18 @@ fn send_to_topic() -> ExecutorItem {
     ExecutorItem::Batch(Batch { client: ClientId(77), commands }, 0)
 }
 
+/// The client of [`send_to_topic`].
+fn register() -> ExecutorItem {
+    ExecutorItem::Register(ClientId(77), NamespaceId::DEFAULT, Arc::default())
+}
+
 #[test]
 fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
-    server.executor.begin(fragile());
+    server.node.executor.begin(fragile());
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    server.executor.push(send_to_topic());
+    server.node.executor.push(register());
+    server.node.executor.push(send_to_topic());
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
     drop(wire);
@@ -98,7 +106,7 @@ fn on_a_failing_disk() -> (NodeDriver, IoDone) {
     let mut worker = DiskWorker::new(disk);
     faults.0.store(true, Ordering::Relaxed);
     let ExecutorItem::Batch(batch, _) = send_to_topic() else { unreachable!("it is one") };
-    node.handle_batch(now, broker_node::NamespaceId::DEFAULT, batch);
+    node.handle_batch(now, NamespaceId::DEFAULT, batch);
     while node.work(now) {}
     let write = std::iter::from_fn(|| node.poll_io()).find(broker_log::IoRequest::is_write).unwrap();
     (NodeDriver::new(node, Arc::default(), None), worker.perform(write))
@@ -108,13 +116,13 @@ fn on_a_failing_disk() -> (NodeDriver, IoDone) {
 fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
     let (node_driver, failed) = on_a_failing_disk();
-    server.executor.begin(node_driver);
+    server.node.executor.begin(node_driver);
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    assert!(!server.executor.has_ended());
-    server.executor.push(ExecutorItem::Io(failed));
+    assert!(!server.node.executor.has_ended());
+    server.node.executor.push(ExecutorItem::Io(failed));
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
-    assert!(server.executor.has_ended(), "what is brought now is handled by nobody");
+    assert!(server.node.executor.has_ended(), "what is brought now is handled by nobody");
     drop(wire);
     assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
 }
@@ -156,9 +164,9 @@ fn everybody_is_told(server: &Server, reason: &str) {
 fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
     let server = Server::start(&watched()).unwrap();
     let (node_driver, failed) = on_a_failing_disk();
-    server.executor.begin(node_driver);
+    server.node.executor.begin(node_driver);
     assert_eq!(probe(&server, "/readyz").0, 200);
-    server.executor.push(ExecutorItem::Io(failed));
+    server.node.executor.push(ExecutorItem::Io(failed));
     let mut stop = server.stop.subscribe();
     assert_eq!(server.runtime.as_ref().unwrap().block_on(shutdown::ordered(&mut stop)), Shutdown::Failed);
     everybody_is_told(&server, "the journal failed, nothing is accepted until a restart");
@@ -181,10 +189,11 @@ fn slow() -> NodeDriver {
 #[test]
 fn a_core_that_does_not_answer_is_told_from_one_that_does() {
     let server = Server::start(&watched()).unwrap();
-    server.executor.begin(slow());
+    server.node.executor.begin(slow());
     assert_eq!(probe(&server, "/healthz").0, 200);
     let held = HELD.lock().unwrap();
-    let executor = Arc::clone(&server.executor);
+    let executor = Arc::clone(&server.node.executor);
+    executor.push(register());
     let stuck = thread::spawn(move || executor.push(send_to_topic()));
     let patience = Instant::now() + Duration::from_secs(60);
     while probe(&server, "/healthz").0 == 200 {
@@ -205,7 +214,7 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     let started = Instant::now();
     let server = Server::start(&config()).unwrap();
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    let executor = Arc::downgrade(&server.executor);
+    let executor = Arc::downgrade(&server.node.executor);
     drop(server);
     // The threads of connections are not waited for: each lets go of what it has when it next runs.
     while executor.upgrade().is_some() {

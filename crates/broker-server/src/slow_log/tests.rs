@@ -20,7 +20,7 @@ fn millis(count: u64) -> Duration {
 
 /// One turn that began at `start`.
 fn step(slow: &mut SlowLog, start: Instant, waited: u64, until: u64) {
-    slow.handles(&publish());
+    slow.handles(NamespaceId::DEFAULT, &publish());
     slow.on_step(start, millis(waited), Position(until));
 }
 
@@ -43,6 +43,7 @@ fn a_turn_is_slow_from_one_past_the_threshold_on() {
         if let Some(told) = told {
             let expected = SlowOperation {
                 operation: "publish",
+                namespace: NamespaceId::DEFAULT,
                 target: OperationTarget::Queue(Q),
                 commands: 3,
                 took: millis(waited + took),
@@ -86,7 +87,7 @@ fn one_line_in_a_second_tells_of_the_slowest_and_counts_the_others() {
 fn unawaited_commands_are_not_timed() {
     let mut slow = SlowLog::new(millis(0));
     let credit = Command::Credit { consumer: LinkId(1), limit: 1, drain: false };
-    slow.handles(&batch(vec![Command::Connect, credit, Command::Disconnect]));
+    slow.handles(NamespaceId::DEFAULT, &batch(vec![Command::Connect, credit, Command::Disconnect]));
     slow.on_step(crate::clock::instant(), millis(9), Position(1));
     assert!(!slow.waits());
     let settle = Command::Settle {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use broker_admin::client::Described;
-use broker_core::EntityKind;
+use broker_core::{DEFAULT_NAMESPACE, EntityKind};
 use broker_server::EntityPlan;
 use serde_json::json;
 
@@ -18,10 +18,10 @@ use super::{
 use crate::{
     arguments::ApplyArguments,
     difference::Named,
-    emulator::{self, Emulator},
+    emulator,
     failure::Failure,
     output,
-    settings::{Entities, Settings, targets_first},
+    settings::{Entities, Settings},
 };
 
 mod broker_state;
@@ -68,17 +68,24 @@ pub(crate) async fn apply(target: BrokerEndpoint, arguments: &ApplyArguments) ->
 /// The entities of the file, each behind those that it needs.
 fn read(arguments: &ApplyArguments) -> Result<Vec<EntityPlan>, Failure> {
     let path = &arguments.file;
-    let Entities { queues, topics, notices, .. } = if is_emulators(path) {
-        let Emulator { queues, topics, notices } = emulator::load(path)?;
-        Entities { queues, topics, notices, ..Entities::default() }
-    } else {
-        Settings::load(path)?.entities()?
-    };
+    let settings = if is_emulators(path) { Settings::of_emulator(path) } else { Settings::load(path)? };
+    let Entities { namespaces, notices } = settings.entities()?;
     for notice in notices {
         output::note(format_args!("note: {notice}"));
     }
-    let queues = queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
-    Ok(targets_first(queues.chain(topics).collect()))
+    let name = arguments.connect.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    let found = namespaces.iter().find(|namespace| namespace.name.eq_ignore_ascii_case(name));
+    let Some(wanted) = found else {
+        return Err(Failure::misuse(format_args!("`{}` has no namespace `{name}`", path.display())));
+    };
+    let others = namespaces.iter().filter(|other| other.name != wanted.name && !other.plans.is_empty());
+    for other in others {
+        output::note(format_args!(
+            "note: the entities of namespace `{0}` are left out: `--namespace {0}` applies them",
+            other.name
+        ));
+    }
+    Ok(wanted.plans.clone())
 }
 
 /// Whether it is the `Config.json` of the Azure emulator.

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use broker_auth::{Scope, Secret, sign_token};
+use broker_core::namespace_key;
 use fe2o3_amqp::{
     Connection, Receiver, Sender, Session, connection::ConnectionHandle, link::receiver::CreditMode,
     sasl_profile::SaslProfile, session::SessionHandle, transaction::Controller,
@@ -33,12 +34,13 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
+    admin_login::admin_login,
     fault::{fault, too_slow},
     probe::AnyCertificate,
     request::Requester,
 };
 use crate::{
-    arguments::ConnectArguments,
+    arguments::{AdminArguments, ConnectArguments},
     ca_bundle,
     connection_string::{self, ConnectionString, Login},
     failure::Failure,
@@ -56,6 +58,8 @@ pub(crate) struct BrokerEndpoint {
     authorities: Option<PathBuf>,
     /// Take every certificate, unless authorities are named.
     is_probe: bool,
+    /// The namespace, where not the host leads to it.
+    namespace: Option<Box<str>>,
 }
 
 impl BrokerEndpoint {
@@ -63,7 +67,8 @@ impl BrokerEndpoint {
     pub(super) fn of_probe(address: ProbeAddress, authorities: Option<PathBuf>) -> Self {
         let ProbeAddress { host, port, tls } = address;
         let string = ConnectionString { host, port, tls, login: Login::Anonymous, entity: None };
-        Self { string, address: None, is_probe: authorities.is_none(), authorities }
+        let is_probe = authorities.is_none();
+        Self { string, address: None, authorities, is_probe, namespace: None }
     }
 
     /// From the arguments, the environment, or the development default.
@@ -79,7 +84,37 @@ impl BrokerEndpoint {
         if let Some(server) = &arguments.server {
             string.set_server(server)?;
         }
-        Ok(Self { string, address: arguments.address, authorities, is_probe: false })
+        let namespace = arguments.namespace.as_deref().map(|name| {
+            namespace_key(name).map_err(|error| {
+                Failure::misuse(format_args!("`{name}` cannot be the name of a namespace: {error}"))
+            })
+        });
+        Ok(Self {
+            string,
+            address: arguments.address,
+            authorities,
+            is_probe: false,
+            namespace: namespace.transpose()?,
+        })
+    }
+
+    /// The same with the log-in of an administrator, where the arguments or the environment have one.
+    pub(crate) fn of_administrator(arguments: &AdminArguments) -> Result<Self, Failure> {
+        if arguments.connect.namespace.is_some() {
+            return Err(Failure::misuse(
+                "`ferrybus namespace` takes the namespace as its argument, not as `--namespace`",
+            ));
+        }
+        let mut endpoint = Self::new(&arguments.connect)?;
+        if let Some(login) = admin_login(arguments.admin_file.as_deref(), |name| env::var(name).ok())? {
+            endpoint.string.login = login;
+        }
+        Ok(endpoint)
+    }
+
+    /// The host of HTTP requests: a name of one label leads to the namespace of that name.
+    pub(super) fn http_host(&self) -> String {
+        self.namespace.as_deref().map_or_else(|| self.place(), str::to_owned)
     }
 
     /// Connects, opens a session and logs in for the entity at `address`.
@@ -90,7 +125,7 @@ impl BrokerEndpoint {
     /// The same for several entities.
     pub(super) async fn connect_for(self, addresses: &[&str]) -> Result<Client, Failure> {
         for address in addresses {
-            self.refuse_other_entities(address)?;
+            refuse_other_entities(self.string.entity.as_deref(), address)?;
         }
         let what = format!("cannot connect to {}", self.place());
         let tcp = self.tcp(&what).await?;
@@ -125,15 +160,6 @@ impl BrokerEndpoint {
     /// Whether the connection is to be encrypted.
     pub(super) const fn tls_wanted(&self) -> bool {
         self.string.tls
-    }
-
-    fn refuse_other_entities(&self, address: &str) -> Result<(), Failure> {
-        match &self.string.entity {
-            Some(entity) if !Scope::of(entity).covers(&Scope::of(address)) => Err(Failure::misuse(
-                format_args!("the connection string is for `{entity}`, not for `{address}`"),
-            )),
-            _ => Ok(()),
-        }
     }
 
     pub(super) async fn tcp(&self, what: &str) -> Result<TcpStream, Failure> {
@@ -197,16 +223,37 @@ impl BrokerEndpoint {
     }
 
     async fn open<S: Stream>(&self, stream: S, what: &str) -> Result<ConnectionHandle<()>, Failure> {
+        let profile = match &self.string.login {
+            Login::Password { name, password } => {
+                SaslProfile::Plain { username: name.clone(), password: password.clone() }
+            }
+            Login::Key { .. } | Login::Token(_) | Login::Anonymous => SaslProfile::Anonymous,
+        };
         Connection::builder()
             .container_id(format!("ferrybus-cli-{}", std::process::id()))
-            .hostname(self.string.host.as_str())
+            .hostname(amqp_host(&self.string.host, self.namespace.as_deref()).as_str())
             .max_frame_size(FRAME_BYTES)
             .idle_time_out(IDLE_TIME_OUT_MILLIS)
-            .sasl_profile(SaslProfile::Anonymous)
+            .sasl_profile(profile)
             .open_with_stream(stream)
             .await
             .map_err(|error| fault(what, &error))
     }
+}
+
+/// A connection string may be for one entity only.
+fn refuse_other_entities(only: Option<&str>, address: &str) -> Result<(), Failure> {
+    match only {
+        Some(entity) if !Scope::of(entity).covers(&Scope::of(address)) => {
+            Err(Failure::misuse(format_args!("the connection string is for `{entity}`, not for `{address}`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The host that `open` names.
+fn amqp_host(host: &str, namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| host.to_owned(), |namespace| format!("vhost:{namespace}"))
 }
 
 /// Transport of a connection.
@@ -235,7 +282,7 @@ impl Client {
     async fn authorize(&mut self, string: &ConnectionString, address: &str) -> Result<(), Failure> {
         let audience = format!("sb://{}/{address}", string.host);
         let token = match &string.login {
-            Login::Anonymous => return Ok(()),
+            Login::Anonymous | Login::Password { .. } => return Ok(()),
             Login::Token(token) => token.clone(),
             Login::Key { name, key } => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -341,3 +388,6 @@ const IDLE_TIME_OUT_MILLIS: u32 = 60_000;
 const TOKEN_SECONDS: u64 = 24 * 3_600;
 /// Time for a farewell that nothing depends on.
 pub(super) const GOODBYE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

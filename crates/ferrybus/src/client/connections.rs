@@ -39,6 +39,7 @@ fn table(all: &[Value]) -> Table {
         "PEER",
         "TRANSPORT",
         "PROTOCOL",
+        "NAMESPACE",
         "USER",
         "CONTAINER",
         "SINCE",
@@ -49,7 +50,7 @@ fn table(all: &[Value]) -> Table {
         "IN",
         "OUT",
     ];
-    let mut table = Table::new(titles, 7);
+    let mut table = Table::new(titles, 8);
     for connection in all {
         let text = |name: &str| connection.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
         let number = |name: &str| connection.get(name).and_then(Value::as_u64);
@@ -61,6 +62,7 @@ fn table(all: &[Value]) -> Table {
             text("peer"),
             text("transport"),
             text("protocol"),
+            text("namespace"),
             user(connection),
             text("container_id"),
             since.map_or("-".into(), rfc_3339_millis),

@@ -5,6 +5,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Error};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::client::read_refusal;
 use broker_auth::{Secret, sign_token};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -12,7 +13,7 @@ use hyper::{
     Method, Request, StatusCode,
     body::Bytes,
     client::conn::http1::{SendRequest, handshake},
-    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH},
+    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH},
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -37,11 +38,17 @@ pub(super) struct HttpRequest<'a> {
     path: &'a str,
     body: Option<(&'static str, String)>,
     if_match: Option<String>,
+    if_none_match: bool,
 }
 
 impl<'a> HttpRequest<'a> {
     pub(super) const fn new(method: Method, path: &'a str) -> Self {
-        Self { method, path, body: None, if_match: None }
+        Self { method, path, body: None, if_match: None, if_none_match: false }
+    }
+
+    /// Only if there is nothing of that name yet.
+    pub(super) fn if_new(self) -> Self {
+        Self { if_none_match: true, ..self }
     }
 
     /// With a body of this type.
@@ -137,20 +144,6 @@ impl BrokerEndpoint {
     pub(super) const fn http(&self) -> Http<'_> {
         Http { target: self, sender: None }
     }
-
-    fn authorization(&self, resource: &str) -> Option<String> {
-        match self.login() {
-            Login::Anonymous => None,
-            Login::Token(token) if token.to_ascii_lowercase().starts_with("sharedaccesssignature ") => {
-                Some(token.clone())
-            }
-            Login::Token(token) => Some(format!("Bearer {token}")),
-            Login::Key { name, key } => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-                Some(sign_token(resource, name, &Secret::new(key.as_str()), now + TOKEN_SECONDS))
-            }
-        }
-    }
 }
 
 impl Http<'_> {
@@ -179,12 +172,16 @@ impl Http<'_> {
 
     fn request(&self, ask: HttpRequest<'_>) -> Result<Request<Full<Bytes>>, Failure> {
         let place = self.target.place();
-        let mut request = Request::builder().method(ask.method).uri(ask.path).header(HOST, &place);
-        if let Some(login) = self.target.authorization(&format!("http://{place}/")) {
+        let host = self.target.http_host();
+        let mut request = Request::builder().method(ask.method).uri(ask.path).header(HOST, host);
+        if let Some(login) = authorization(self.target.login(), &format!("http://{place}/")) {
             request = request.header(AUTHORIZATION, login);
         }
         if let Some(tag) = ask.if_match {
             request = request.header(IF_MATCH, tag);
+        }
+        if ask.if_none_match {
+            request = request.header(IF_NONE_MATCH, "*");
         }
         let body = match ask.body {
             Some((content_type, body)) => {
@@ -208,6 +205,25 @@ impl Http<'_> {
             }
         };
         timeout(RESPONSE_TIMEOUT, opened).await.map_err(|_| too_slow(what))?
+    }
+}
+
+/// The header `Authorization` for requests at this place.
+fn authorization(login: &Login, resource: &str) -> Option<String> {
+    match login {
+        Login::Anonymous => None,
+        Login::Token(token) if token.to_ascii_lowercase().starts_with("sharedaccesssignature ") => {
+            Some(token.clone())
+        }
+        Login::Token(token) => Some(format!("Bearer {token}")),
+        // RFC 7617.
+        Login::Password { name, password } => {
+            Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
+        }
+        Login::Key { name, key } => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            Some(sign_token(resource, name, &Secret::new(key.as_str()), now + TOKEN_SECONDS))
+        }
     }
 }
 

@@ -39,6 +39,13 @@ const SAMPLE: &str = r#"
 }
 "#;
 
+/// The only namespace of a file.
+pub(super) fn only(text: &str) -> Result<EmulatorNamespace, InvalidConfig> {
+    let namespaces = parse(text)?.namespaces;
+    let [namespace] = <[_; 1]>::try_from(namespaces).unwrap();
+    Ok(namespace)
+}
+
 fn emulator_default() -> EntitySettings {
     EntitySettings {
         max_delivery_count: 3,
@@ -50,7 +57,7 @@ fn emulator_default() -> EntitySettings {
 
 #[test]
 fn a_users_file_is_read_as_it_is() {
-    let emulator = parse(SAMPLE).unwrap();
+    let emulator = only(SAMPLE).unwrap();
     let names: Vec<_> = emulator.queues.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["orders", "steps", "audit", "bare", "ever"]);
     let settings = |at: usize| emulator.queues[at].1.clone();
@@ -74,7 +81,7 @@ fn a_users_file_is_read_as_it_is() {
 #[test]
 fn what_is_not_done_is_said() {
     assert_eq!(
-        parse(SAMPLE).unwrap().notices,
+        only(SAMPLE).unwrap().notices,
         ["queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",]
     );
 }
@@ -84,7 +91,7 @@ fn duplicate_detection_and_forwarding_are_read() {
     let text = r#"{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":"q","Properties":{
         "RequiresDuplicateDetection":true,"DuplicateDetectionHistoryTimeWindow":"P7D",
         "ForwardTo":"a","ForwardDeadLetteredMessagesTo":"b"}}]}]}}"#;
-    let emulator = parse(text).unwrap();
+    let emulator = only(text).unwrap();
     let expected = EntitySettings {
         requires_duplicate_detection: true,
         duplicate_detection_window: Duration::from_secs(604_800),
@@ -104,7 +111,10 @@ fn faults_are_named_with_their_place() {
     let cases = [
         ("{}".into(), "`UserConfig` is missing"),
         (r#"{"UserConfig":{}}"#.into(), "`UserConfig.Namespaces` is missing"),
-        (r#"{"UserConfig":{"Namespaces":[]}}"#.into(), "`UserConfig.Namespaces` has 0 entries, expected 1"),
+        (
+            r#"{"UserConfig":{"Namespaces":[]}}"#.into(),
+            "`UserConfig.Namespaces` has 0 entries, expected 1 or more",
+        ),
         (r#"{"UserConfig":{"Namespaces":[{"Queues":7}]}}"#.into(), "`Queues` is not a list"),
         (with(r#"{"name":"q"}"#), "`Queues[0].Name` is missing or not a text"),
         (with(r#"{"Name":"q","Properties":[]}"#), "`Properties` of queue `q` is not an object"),
@@ -130,7 +140,7 @@ fn faults_are_named_with_their_place() {
         ("{\n /* oh".into(), "Unterminated comment block on line 2 column 2"),
     ];
     for (text, expected) in cases {
-        assert_eq!(parse(&text).unwrap_err(), InvalidConfig(expected.into()), "{text}");
+        assert_eq!(only(&text).unwrap_err(), InvalidConfig(expected.into()), "{text}");
     }
     let bad_name = parse(&with(r#"{"Name":"-q"}"#)).unwrap_err();
     assert!(bad_name.0.starts_with("`-q` cannot be the name of a queue"), "{bad_name:?}");
@@ -156,4 +166,22 @@ fn beyond_json_only_comments_and_trailing_commas_are_taken() {
     // With a byte order mark, as editors on Windows write it.
     let read = parse("\u{feff}{ \"a\": [1, /* , */ ], \"b\": \"// ,]\", }").unwrap_err();
     assert_eq!(read, InvalidConfig("`UserConfig` is missing".into()));
+}
+
+#[test]
+fn each_namespace_of_the_file_has_its_own_entities() {
+    let text = r#"{"UserConfig":{"Namespaces":[
+        {"Name":"sbemulatorns","Queues":[{"Name":"orders"}]},
+        {"Name":"team-a","Queues":[{"Name":"orders","Properties":{"RequiresSession":true}}],"Topics":[{"Name":"events"}]},
+        {"Queues":[{"Name":"q","Properties":{"LokDuration":"PT1M"}}]}]}}"#;
+    let namespaces = parse(text).unwrap().namespaces;
+    let names: Vec<_> = namespaces.iter().map(|namespace| namespace.name.as_deref()).collect();
+    assert_eq!(names, [Some("sbemulatorns"), Some("team-a"), None]);
+    let sessions: Vec<bool> = namespaces.iter().map(|it| it.queues[0].1.requires_session).collect();
+    assert_eq!(sessions, [false, true, false]);
+    let topics: Vec<usize> = namespaces.iter().map(|namespace| namespace.topics.len()).collect();
+    assert_eq!(topics, [0, 1, 0]);
+    assert!(namespaces[0].notices.is_empty() && namespaces[2].notices.len() == 1);
+    let bad = parse(&text.replace(r#""RequiresSession":true"#, r#""MaxDeliveryCount":0"#)).unwrap_err();
+    assert_eq!(bad.0, "`Namespaces[1]`: queue `orders`: `MaxDeliveryCount` is 0, expected 1 or more");
 }

@@ -7,10 +7,10 @@ use broker_filter::{Filter, Value as FilterValue};
 use broker_server::EntityPlan;
 use serde_json::{Map, Value};
 
-use super::{Emulator, InvalidConfig, Properties, check_entity_name, name, object, optional_list};
+use super::{EmulatorNamespace, InvalidConfig, Properties, check_entity_name, name, object, optional_list};
 use crate::rules;
 
-impl Emulator {
+impl EmulatorNamespace {
     pub(super) fn topic(&mut self, topic: &Value, place: &str) -> Result<(), InvalidConfig> {
         let topic_name = name(topic, place)?;
         check_entity_name(&topic_name)?;

@@ -8,12 +8,14 @@ use broker_server::EntityChange;
 use crate::{
     client::management::{EntityRef, word},
     difference::{Change, RuleChange},
-    settings::Source,
+    settings::{DeclaredNamespace, Source},
 };
 
 /// Differences of an entity.
 #[derive(Debug)]
 pub(super) struct Divergence<'d> {
+    /// The namespace of the entity.
+    pub(super) namespace: &'d DeclaredNamespace,
     pub(super) source: &'d Source,
     /// The entity, as the file has it.
     pub(super) entity_ref: EntityRef,
@@ -49,7 +51,10 @@ impl Divergence<'_> {
     pub(super) fn notice(&self) -> String {
         let remedy = match (self.obstacle(), &self.source.path) {
             (Some(_), _) => "what is fixed at creation takes another entity".to_owned(),
-            (None, Some(path)) => format!("`ferrybus config apply {}` changes it", path.display()),
+            (None, Some(path)) => {
+                let option = self.namespace.option();
+                format!("`ferrybus config apply {}{option}` changes it", path.display())
+            }
             (None, None) => "`on_difference = \"apply\"` changes it".to_owned(),
         };
         format!("{}; {remedy}", self.summary())
@@ -57,12 +62,8 @@ impl Divergence<'_> {
 
     /// That it was changed.
     pub(super) fn done(&self) -> String {
-        format!(
-            "{} was changed as {} has it: {}",
-            self.entity_ref.label(),
-            self.source,
-            self.all().join(", ")
-        )
+        let changes = self.all().join(", ");
+        format!("{} was changed as {} has it: {changes}", self.label(), self.source)
     }
 
     /// Changes to apply; none to an entity that differs in a fixed property.
@@ -84,7 +85,11 @@ impl Divergence<'_> {
     }
 
     fn differs(&self, what: &[String]) -> String {
-        format!("{} differs from {}: {}", self.entity_ref.label(), self.source, what.join(", "))
+        format!("{} differs from {}: {}", self.label(), self.source, what.join(", "))
+    }
+
+    fn label(&self) -> String {
+        self.namespace.label(&self.entity_ref.label())
     }
 
     fn all(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::{
     arguments::ServeArguments,
     failure::Failure,
     logging::{self, LogLevel},
-    settings::{ConfigFile, Limits, Reloadable},
+    settings::{ConfigFile, Limits, Namespaces, Reloadable, plans},
 };
 
 /// Facts of the start that a reload needs.
@@ -21,7 +21,17 @@ pub(super) struct Reload<'a> {
     loopback: bool,
     /// The built-in development key lets in.
     development: bool,
+    /// Names of the namespaces that the files have had last.
+    namespaces: Vec<String>,
     level: LogLevel,
+}
+
+/// Facts for the log about a reload.
+struct Reloaded {
+    /// Keys that differ and need a start.
+    needs_start: Vec<String>,
+    /// Namespaces that have left the files.
+    removed: Vec<String>,
 }
 
 impl<'a> Reload<'a> {
@@ -32,17 +42,24 @@ impl<'a> Reload<'a> {
         level: LogLevel,
     ) -> Self {
         let (loopback, development) = (limits.loopback, limits.reloadable.development);
-        Self { arguments, file, loopback, development, level }
+        Self { arguments, file, loopback, development, namespaces: names(limits), level }
     }
 
     /// Reads everything again. The log has one line with the result, and a second one where some of it needs a start.
     pub(super) fn on_signal(&mut self, running: &mut Reloader) {
         match self.reload(running) {
-            Ok(left) => {
+            Ok(Reloaded { needs_start, removed }) => {
                 info!(file = %self.file_name(), "the configuration was read again");
-                if !left.is_empty() {
-                    let keys = left.join("`, `");
+                if !needs_start.is_empty() {
+                    let keys = needs_start.join("`, `");
                     warn!(file = %self.file_name(), "`{keys}` differs from what the broker runs on: that needs a restart");
+                }
+                for name in removed {
+                    warn!(
+                        file = %self.file_name(),
+                        "namespace `{name}` is not in the configuration any more: it stays with its data, without keys and users of \
+                         the configuration; `ferrybus namespace delete {name}` deletes it"
+                    );
                 }
             }
             Err(failure) => {
@@ -53,11 +70,12 @@ impl<'a> Reload<'a> {
         }
     }
 
-    /// Replaces all that can be replaced, or nothing. Gives the names of keys that need a start.
-    fn reload(&mut self, running: &mut Reloader) -> Result<Vec<String>, Failure> {
+    /// Replaces all that can be replaced, or nothing.
+    fn reload(&mut self, running: &mut Reloader) -> Result<Reloaded, Failure> {
         let settings = settings_of(self.file.as_ref().map(|file| file.path.as_path()), self.arguments)?;
         let filter = logging::filter(&settings.log)?;
-        let reloadable = Reloadable::new(&settings, self.loopback)?;
+        let namespaces = Namespaces::new(&settings, settings.emulator()?.as_ref())?;
+        let reloadable = Reloadable::new(&settings, &namespaces, self.loopback)?;
         if reloadable.development && !self.development {
             return Err(Failure::misuse(
                 "no key, user, certificate or issuer is left, so the built-in development key would let everybody in",
@@ -66,17 +84,27 @@ impl<'a> Reload<'a> {
         }
         let file = settings.file.clone();
         // A reload takes nothing from a file that a start would refuse.
-        settings.check()?;
+        let limits = settings.check()?;
         let development = reloadable.development;
-        running.reload(reloadable.into_config()).map_err(Failure::of)?;
+        running.reload(reloadable.into_config(plans(&limits.namespaces))).map_err(Failure::of)?;
         self.level.set(filter);
         self.development = development;
+        let before = std::mem::replace(&mut self.namespaces, names(&limits));
         let files = self.file.as_ref().zip(file.as_ref());
         let differing = files.map(|(before, now)| before.differing(now)).unwrap_or_default();
-        Ok(differing.into_iter().map(str::to_owned).collect())
+        let is_there = |name: &String| self.namespaces.iter().any(|now| now.eq_ignore_ascii_case(name));
+        Ok(Reloaded {
+            needs_start: differing.into_iter().map(str::to_owned).collect(),
+            removed: before.into_iter().filter(|name| !is_there(name)).collect(),
+        })
     }
 
     fn file_name(&self) -> String {
         self.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.path.display().to_string())
     }
+}
+
+/// Names of the namespaces of a configuration.
+fn names(limits: &Limits) -> Vec<String> {
+    limits.namespaces.iter().map(|namespace| namespace.name.clone()).collect()
 }

@@ -5,16 +5,25 @@
 
 use std::{
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use broker_auth::split_authority;
-use broker_core::{EntitySettings, Profile};
+use broker_core::{DEFAULT_NAMESPACE, Profile};
 use broker_server::{EntityPlan, ReloadableConfig, ServerConfig};
 
-use super::{Declarations, OnDifference, Reloadable, Settings, bounds::queue, targets_first, topics};
-use crate::{emulator, failure::Failure};
+use super::{
+    Declarations, Namespaces, OnDifference, Reloadable, Settings,
+    bounds::queue,
+    limit::{Amount, MAX_MEMORY, SHARDS},
+    targets_first, topics,
+};
+use crate::{
+    control_group::memory_limit,
+    emulator::{self, Emulator},
+    failure::Failure,
+};
 
 /// Checked configuration of the broker.
 #[derive(Debug)]
@@ -24,8 +33,8 @@ pub(crate) struct Limits {
     /// Only this machine can reach its addresses.
     pub(crate) loopback: bool,
     pub(crate) reloadable: Reloadable,
-    /// Declarations of the entities.
-    pub(crate) declared: Declarations,
+    /// Entities of each namespace, the default one first.
+    pub(crate) namespaces: Vec<DeclaredNamespace>,
     pub(crate) on_difference: OnDifference,
     /// Notices about settings without effect, logged at start.
     pub(crate) notices: Vec<String>,
@@ -34,40 +43,105 @@ pub(crate) struct Limits {
 impl Limits {
     /// The whole configuration of the server.
     pub(crate) fn into_config(self) -> ServerConfig {
-        let ReloadableConfig { tls, authority, key_sources } = self.reloadable.into_config();
-        ServerConfig { tls, authority: Arc::new(authority), key_sources, ..self.server }
+        let ReloadableConfig {
+            tls,
+            authority,
+            key_sources,
+            default_namespace,
+            namespaces,
+            created_namespace,
+            administrators,
+        } = self.reloadable.into_config(plans(&self.namespaces));
+        ServerConfig {
+            tls,
+            authority: Arc::new(authority),
+            key_sources,
+            default_namespace,
+            namespaces,
+            created_namespace,
+            administrators: Arc::new(administrators),
+            ..self.server
+        }
+    }
+
+    /// Whether an emulator's `Config.json` is among the files.
+    pub(crate) fn has_emulator(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.declared.has_emulator())
     }
 }
 
-/// The entities of a file.
-#[derive(Debug, Default)]
+/// The entities of the namespaces beside the default one.
+pub(crate) fn plans(namespaces: &[DeclaredNamespace]) -> Vec<Vec<EntityPlan>> {
+    namespaces.iter().skip(1).map(|namespace| namespace.plans.clone()).collect()
+}
+
+/// The entities of the files.
+#[derive(Debug)]
 pub(crate) struct Entities {
-    pub(crate) queues: Vec<(String, EntitySettings)>,
-    /// Topics, each before its subscriptions.
-    pub(crate) topics: Vec<EntityPlan>,
-    /// Their declarations.
-    pub(crate) declared: Declarations,
+    /// Those of each namespace, the default one first.
+    pub(crate) namespaces: Vec<DeclaredNamespace>,
     /// Notices about settings without effect.
     pub(crate) notices: Vec<String>,
 }
 
+/// The entities of one namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeclaredNamespace {
+    pub(crate) name: String,
+    /// Each behind those that it needs.
+    pub(crate) plans: Vec<EntityPlan>,
+    /// Their declarations.
+    pub(crate) declared: Declarations,
+}
+
 impl Settings {
+    /// The emulator's file, if one is named.
+    pub(crate) fn emulator(&self) -> Result<Option<Emulator>, Failure> {
+        self.emulator_config.as_deref().map(emulator::load).transpose()
+    }
+
     /// Checks the entities alone.
     pub(crate) fn entities(&self) -> Result<Entities, Failure> {
-        let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
-        let mut topics = topics::plans(&self.topic)?;
-        let mut declared = Declarations::of_settings(self);
+        let emulator = self.emulator()?;
+        let namespaces = Namespaces::new(self, emulator.as_ref())?;
+        self.entities_of(&namespaces, emulator)
+    }
+
+    fn entities_of(&self, namespaces: &Namespaces, emulator: Option<Emulator>) -> Result<Entities, Failure> {
+        let mut all: Vec<DeclaredNamespace> = namespaces
+            .iter()
+            .map(|(_, namespace)| DeclaredNamespace { name: namespace.name.clone(), ..Default::default() })
+            .collect();
+        for entry in &self.queue {
+            let place = namespaces.of(&format_args!("queue `{}`", entry.name), entry.namespace.as_deref())?;
+            if let Some(namespace) = all.get_mut(place.0) {
+                let (name, settings) = queue(entry)?;
+                namespace.plans.push(EntityPlan::queue(name, settings));
+                namespace.declared.add_queue(self, entry);
+            }
+        }
+        for entry in &self.topic {
+            let place = namespaces.of(&format_args!("topic `{}`", entry.name), entry.namespace.as_deref())?;
+            if let Some(namespace) = all.get_mut(place.0) {
+                namespace.plans.extend(topics::plans(std::slice::from_ref(entry))?);
+                namespace.declared.add_topic(self, entry);
+            }
+        }
         let mut notices = Vec::new();
-        if let Some(path) = &self.emulator_config {
-            let emulator = emulator::load(path)?;
-            declared.add_emulator(path, &emulator);
-            queues.extend(emulator.queues);
-            topics.extend(emulator.topics);
-            notices.extend(emulator.notices);
+        if let (Some(emulator), Some(path)) = (emulator, &self.emulator_config) {
+            for (place, of_emulator) in namespaces.of_emulator().iter().zip(emulator.namespaces) {
+                let Some(namespace) = all.get_mut(place.0) else { continue };
+                namespace.declared.add_emulator(path, &of_emulator);
+                notices.extend(of_emulator.notices.iter().map(|notice| namespace.label(notice)));
+                namespace.plans.extend(of_emulator.into_plans());
+            }
             notices.extend(self.variables.notices.iter().cloned());
         }
-        refuse_duplicates(&queues, &topics)?;
-        Ok(Entities { queues, topics, declared, notices })
+        for namespace in &mut all {
+            namespace.refuse_duplicates()?;
+            namespace.plans = targets_first(std::mem::take(&mut namespace.plans));
+        }
+        Ok(Entities { namespaces: all, notices })
     }
 
     /// Checks everything. Reads the files that the settings name, and asks the system about its addresses.
@@ -76,32 +150,39 @@ impl Settings {
         let listen_http = self.http_addresses(&listen)?;
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
-        let reloadable = Reloadable::new(&self, loopback)?;
-        let Entities { queues, topics, declared, mut notices } = self.entities()?;
-        let usual = if declared.has_emulator() { OnDifference::Apply } else { OnDifference::Keep };
+        let emulator = self.emulator()?;
+        let namespaces = Namespaces::new(&self, emulator.as_ref())?;
+        let reloadable = Reloadable::new(&self, &namespaces, loopback)?;
+        let usual = if emulator.is_some() { OnDifference::Apply } else { OnDifference::Keep };
+        let Entities { namespaces, mut notices } = self.entities_of(&namespaces, emulator)?;
         notices.extend(self.removed().map(|key| {
             format!("`{key}` in the configuration has no effect: it is no setting any more (docs/renamed.md)")
         }));
-        let queues = queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
         let mut server = ServerConfig {
             listen,
             listen_tls,
             listen_http,
-            entities: targets_first(queues.chain(topics).collect()),
+            entities: namespaces.first().map(|default| default.plans.clone()).unwrap_or_default(),
             auto_create: self.auto_create.unwrap_or_default(),
             missing_right: self.missing_right.unwrap_or_default(),
             testing: self.testing.unwrap_or_default(),
+            strict_hostnames: self.strict_hostnames.unwrap_or_default(),
             container_id: format!("ferrybus-{}", std::process::id()),
             ..ServerConfig::default()
         };
         server.core.profile = self.profile.unwrap_or(Profile::STANDARD);
         server.journal.durability = self.durability.unwrap_or_default();
         self.limits.apply(&mut server)?;
+        SHARDS.apply(self.shards.map(Amount::Number), &mut server)?;
+        if !self.limits.has(&MAX_MEMORY) {
+            server.max_memory_bytes =
+                memory_limit(Path::new(CONTROL_GROUPS), Path::new(OWN_GROUPS)).map(share_of_memory);
+        }
         self.journal.apply(&mut server)?;
         self.observe(&mut server)?;
         server.data_dir = self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data"));
         let on_difference = self.on_difference.unwrap_or(usual);
-        Ok(Limits { server, loopback, reloadable, declared, on_difference, notices })
+        Ok(Limits { server, loopback, reloadable, namespaces, on_difference, notices })
     }
 
     /// The names in `hostnames` and those of addresses to listen on.
@@ -212,21 +293,39 @@ fn resolve(text: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     found.map(Iterator::collect).map_err(|error| bad(&error))
 }
 
-/// Names compare without regard to case.
-fn refuse_duplicates(queues: &[(String, EntitySettings)], topics: &[EntityPlan]) -> Result<(), Failure> {
-    let topics = topics.iter().map(|plan| &plan.name);
-    let mut names: Vec<_> =
-        queues.iter().map(|(name, _)| name).chain(topics).map(|name| name.to_ascii_lowercase()).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some(pair) => Err(Failure::misuse(format_args!(
-            "entity `{}` is configured twice",
-            pair.first().map_or("", |n| n)
-        ))),
-        None => Ok(()),
+impl DeclaredNamespace {
+    /// Names compare without regard to case.
+    fn refuse_duplicates(&self) -> Result<(), Failure> {
+        let mut names: Vec<_> = self.plans.iter().map(|plan| plan.name.to_ascii_lowercase()).collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[String]>::first);
+        twice.map_or(Ok(()), |name| {
+            Err(Failure::misuse(self.label(&format!("entity `{name}` is configured twice"))))
+        })
+    }
+
+    fn is_default(&self) -> bool {
+        self.name.eq_ignore_ascii_case(DEFAULT_NAMESPACE)
+    }
+
+    /// The text, with the name of the namespace in front unless it is the default one.
+    pub(crate) fn label(&self, text: &str) -> String {
+        if self.is_default() { text.to_owned() } else { format!("namespace `{}`: {text}", self.name) }
+    }
+
+    /// The option of a client command that is about this namespace; nothing for the default one.
+    pub(crate) fn option(&self) -> String {
+        if self.is_default() { String::new() } else { format!(" --namespace {}", self.name) }
     }
 }
 
+/// The broker's share of a memory limit; the rest is for the system and for memory that is not counted.
+const fn share_of_memory(limit: u64) -> u64 {
+    limit / 5 * 4
+}
+
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+const OWN_GROUPS: &str = "/proc/self/cgroup";
 const PORT: u16 = 5672;
 const PORT_TLS: u16 = 5671;
 const PORT_HTTP: u16 = 5300;

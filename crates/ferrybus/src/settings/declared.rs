@@ -10,10 +10,10 @@ use std::{
 use broker_core::EntityKind;
 use serde::Deserialize;
 
-use super::Settings;
+use super::{QueueEntry, Settings, TopicEntry};
 use crate::{
     difference::Named,
-    emulator::{self, Emulator},
+    emulator::{self, EmulatorNamespace},
 };
 
 /// Policy at start for an entity that differs from its file.
@@ -70,27 +70,22 @@ impl Declarations {
         self.by_name.insert(name.to_ascii_lowercase(), declared);
     }
 
-    /// Those of a TOML file: only what it names is said.
-    pub(super) fn of_settings(settings: &Settings) -> Self {
-        let mut all = Self::default();
-        let source =
-            Source { path: settings.file.as_ref().map(|file| file.path.clone()), is_emulators: false };
-        let declared = |named, rules| Declared { source: source.clone(), named: Named::Only(named), rules };
-        for queue in &settings.queue {
-            all.add(&queue.name, declared(queue.keys(), false));
+    /// Adds a queue of a TOML file: only what it names is said.
+    pub(super) fn add_queue(&mut self, settings: &Settings, queue: &QueueEntry) {
+        self.add(&queue.name, of_settings(settings, queue.keys(), false));
+    }
+
+    /// Adds a topic of a TOML file with its subscriptions.
+    pub(super) fn add_topic(&mut self, settings: &Settings, topic: &TopicEntry) {
+        self.add(&topic.name, of_settings(settings, topic.keys(), false));
+        for subscription in &topic.inner {
+            let name = format!("{}/Subscriptions/{}", topic.name, subscription.name);
+            self.add(&name, of_settings(settings, subscription.keys(), subscription.inner.is_some()));
         }
-        for topic in &settings.topic {
-            all.add(&topic.name, declared(topic.keys(), false));
-            for subscription in &topic.inner {
-                let name = format!("{}/Subscriptions/{}", topic.name, subscription.name);
-                all.add(&name, declared(subscription.keys(), subscription.inner.is_some()));
-            }
-        }
-        all
     }
 
     /// Adds those of an emulator's file: all that its schema has is said, for what it leaves out has a default.
-    pub(super) fn add_emulator(&mut self, path: &Path, emulator: &Emulator) {
+    pub(super) fn add_emulator(&mut self, path: &Path, emulator: &EmulatorNamespace) {
         self.has_emulator = true;
         let source = Source { path: Some(path.to_owned()), is_emulators: true };
         let declared = |kind: EntityKind| Declared {
@@ -105,6 +100,11 @@ impl Declarations {
             self.add(&plan.name, declared(plan.kind));
         }
     }
+}
+
+fn of_settings(settings: &Settings, named: Vec<&'static str>, rules: bool) -> Declared {
+    let path = settings.file.as_ref().map(|file| file.path.clone());
+    Declared { source: Source { path, is_emulators: false }, named: Named::Only(named), rules }
 }
 
 impl std::fmt::Display for Source {

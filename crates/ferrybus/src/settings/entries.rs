@@ -25,6 +25,8 @@ pub(crate) trait EntityTable {
     const NAME: &'static str;
     /// The key of the tables inside of it.
     const INNER_KEY: Option<&'static str>;
+    /// The key of its namespace. Tables inside of another one belong to its namespace.
+    const NAMESPACE_KEY: Option<&'static str> = Some("namespace");
     type Inner: fmt::Debug + Default + for<'de> Deserialize<'de>;
 }
 
@@ -56,6 +58,7 @@ impl EntityTable for SubscriptionTable {
     const KIND: EntityKind = EntityKind::Subscription;
     const NAME: &'static str = "subscription";
     const INNER_KEY: Option<&'static str> = Some("rule");
+    const NAMESPACE_KEY: Option<&'static str> = None;
     /// Absent: one rule that lets everything in.
     type Inner = Option<Vec<RuleEntry>>;
 }
@@ -68,6 +71,8 @@ pub(crate) type SubscriptionEntry = Entry<SubscriptionTable>;
 #[derive(Debug)]
 pub(crate) struct Entry<T: EntityTable> {
     pub(crate) name: String,
+    /// Name of its namespace; `None`: the default one.
+    pub(crate) namespace: Option<String>,
     /// The properties that it has, with their values.
     pub(crate) given: Vec<(&'static PropertyRow, SettingValue)>,
     /// The tables inside of it.
@@ -77,7 +82,7 @@ pub(crate) struct Entry<T: EntityTable> {
 impl<T: EntityTable> Entry<T> {
     /// One with nothing but a name.
     pub(crate) fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), given: Vec::new(), inner: T::Inner::default() }
+        Self { name: name.into(), namespace: None, given: Vec::new(), inner: T::Inner::default() }
     }
 
     /// The keys of the properties that it has.
@@ -89,6 +94,7 @@ impl<T: EntityTable> Entry<T> {
 /// A key of a table about an entity.
 enum Key {
     Name,
+    Namespace,
     Inner,
     Property(&'static PropertyRow),
 }
@@ -105,11 +111,15 @@ impl<'de, T: EntityTable> de::DeserializeSeed<'de> for KeySeed<T> {
         if key == "name" {
             return Ok(Key::Name);
         }
+        if T::NAMESPACE_KEY == Some(&key) {
+            return Ok(Key::Namespace);
+        }
         if T::INNER_KEY == Some(&key) {
             return Ok(Key::Inner);
         }
         properties().find(|row| row.key == key).map(Key::Property).ok_or_else(|| {
-            let known = ["name"].into_iter().chain(properties().map(|row| row.key)).chain(T::INNER_KEY);
+            let first = ["name"].into_iter().chain(T::NAMESPACE_KEY);
+            let known = first.chain(properties().map(|row| row.key)).chain(T::INNER_KEY);
             let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
             // The text of serde for other tables.
             de::Error::custom(format_args!("unknown field `{key}`, expected one of {}", known.join(", ")))
@@ -165,6 +175,7 @@ impl<'de, T: EntityTable> Deserialize<'de> for Entry<T> {
                 while let Some(key) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
                     match key {
                         Key::Name => entry.name = map.next_value()?,
+                        Key::Namespace => entry.namespace = Some(map.next_value()?),
                         Key::Inner => entry.inner = map.next_value()?,
                         Key::Property(row) => {
                             entry.given.push((row, map.next_value_seed(ValueSeed(row.value_type))?));

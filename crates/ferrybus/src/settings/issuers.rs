@@ -8,22 +8,37 @@ use std::{fs, path::PathBuf, time::Duration};
 use broker_auth::{ClaimGrant, Issuer, IssuerConfig, KeySet};
 use broker_server::KeySource;
 
-use super::{GrantEntry, IssuerEntry, bounds::within_times, credentials::access};
+use super::{GrantEntry, IssuerEntry, bounds::within_times, credentials::access, namespaces::Namespaces};
 use crate::{
     ca_bundle,
     failure::{Failure, unreadable},
     size_and_duration::Span,
 };
 
-/// The identity providers, and where the keys of some are fetched from.
-pub(super) fn issuers(entries: &[IssuerEntry]) -> Result<(Vec<Issuer>, Vec<KeySource>), Failure> {
-    let mut issuers = Vec::new();
-    let mut sources = Vec::new();
-    for (number, entry) in entries.iter().enumerate() {
-        issuers.push(issuer(entry)?);
-        sources.extend(source(number, entry)?);
+/// The identity providers of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Issuers {
+    pub(crate) issuers: Vec<Issuer>,
+    /// The places from which the keys of some are fetched.
+    pub(crate) key_sources: Vec<KeySource>,
+}
+
+/// The identity providers of each namespace, the default one first.
+pub(super) fn issuers(entries: &[IssuerEntry], namespaces: &Namespaces) -> Result<Vec<Issuers>, Failure> {
+    let mut all: Vec<Issuers> = namespaces.iter().map(|_| Issuers::default()).collect();
+    for entry in entries {
+        let owner = what(entry);
+        let places =
+            namespaces.of_several(&owner, entry.namespace.as_deref(), entry.namespaces.as_deref())?;
+        for place in places {
+            let Some(of_namespace) = all.get_mut(place.0) else { continue };
+            let number = of_namespace.issuers.len();
+            // Not a copy: its principals may get other rights in one namespace than in another by a reload.
+            of_namespace.issuers.push(issuer(entry)?);
+            of_namespace.key_sources.extend(source(number, entry)?);
+        }
     }
-    Ok((issuers, sources))
+    Ok(all)
 }
 
 fn issuer(entry: &IssuerEntry) -> Result<Issuer, Failure> {

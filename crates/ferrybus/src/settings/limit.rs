@@ -10,11 +10,13 @@ use broker_server::ServerConfig;
 use crate::{failure::Failure, size_and_duration::Span};
 
 mod given;
+mod namespace;
 mod table;
 
-pub(crate) use given::{Given, JournalTable, LimitsTable};
-pub(crate) use table::{LIMITS, REMOVED};
-pub(super) use table::{METRICS_ENTITIES, REFUSALS, REFUSED_ATTEMPTS, TLS_CHECK_INTERVAL};
+pub(crate) use given::{AmountSeed, Given, JournalTable, LimitsTable};
+pub(crate) use namespace::{LimitNumber, NAMESPACE_LIMITS, NAMESPACE_WEIGHT, namespace_limit};
+pub(crate) use table::{LIMITS, MAX_MEMORY, REMOVED};
+pub(super) use table::{METRICS_ENTITIES, REFUSALS, REFUSED_ATTEMPTS, SHARDS, TLS_CHECK_INTERVAL};
 
 /// Unit of a limit; its numbers count in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,6 +28,8 @@ pub(crate) enum Unit {
     Time,
     /// The same, and "for ever" stands for no limit.
     TimeOrForever,
+    /// Bytes, and "off" stands for no limit.
+    BytesOrOff,
 }
 
 /// Access to the number of a limit in the configuration of the server.
@@ -41,7 +45,7 @@ pub(crate) struct Field {
 pub(crate) struct Limit {
     /// Its table and its key there, with a point between.
     pub(crate) key: &'static str,
-    unit: Unit,
+    pub(super) unit: Unit,
     range: (u64, u64),
     field: Field,
     /// Defaults of profiles that have one of their own.
@@ -50,7 +54,6 @@ pub(crate) struct Limit {
     #[cfg_attr(not(test), expect(dead_code, reason = "a test writes and compares the reference file"))]
     example: Option<u64>,
     /// Text of the reference file, with `{range}` for the range.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test writes and compares the reference file"))]
     text: &'static str,
 }
 
@@ -74,6 +77,12 @@ impl Limit {
         Self { example: Some(example), ..self }
     }
 
+    /// Its meaning and range, in a sentence.
+    pub(crate) fn help(&self) -> String {
+        let (least, most) = self.range;
+        self.text.replace("{range}", &format!("{} to {}", self.written(least), self.written(most)))
+    }
+
     /// Its table and its key there.
     pub(crate) fn path(&self) -> (&'static str, &'static str) {
         self.key.split_once('.').unwrap_or(("", self.key))
@@ -86,29 +95,47 @@ impl Limit {
     }
 
     /// Refuses a number outside of the range.
-    fn check(&self, number: u64) -> Result<u64, Failure> {
+    fn checked(&self, number: u64) -> Result<u64, Failure> {
+        if self.contains(number) { Ok(number) } else { Err(self.refused(&self.number_text(number))) }
+    }
+
+    /// Whether the number lies in the range.
+    const fn contains(&self, number: u64) -> bool {
         let (least, most) = self.range;
-        if (least..=most).contains(&number) {
-            return Ok(number);
-        }
-        Err(self.refused(&self.number_text(number)))
+        least <= number && number <= most
     }
 
     /// The failure about this value.
     fn refused(&self, value: &str) -> Failure {
+        Failure::misuse(format_args!("`{}` is {value}, expected {}", self.key, self.expected()))
+    }
+
+    /// The range, for errors.
+    fn expected(&self) -> String {
         let (least, most) = self.range;
         let unit = match self.unit {
             Unit::Count(things) => format!(" {things}"),
             Unit::Bytes => " bytes".to_owned(),
+            Unit::BytesOrOff => " bytes, or `off`".to_owned(),
             Unit::Time | Unit::TimeOrForever => String::new(),
         };
-        let (least, most) = (self.number_text(least), self.number_text(most));
-        Failure::misuse(format_args!("`{}` is {value}, expected {least} to {most}{unit}", self.key))
+        format!("{} to {}{unit}", self.number_text(least), self.number_text(most))
+    }
+
+    /// The number of a limit that `owner` has, in the table of the file about it.
+    pub(super) fn check_of(&self, owner: &str, amount: Amount) -> Result<u64, Failure> {
+        let text = match amount {
+            Amount::Number(number) if self.contains(number) => return Ok(number),
+            Amount::Number(number) => self.number_text(number),
+            Amount::Unlimited => "unlimited".to_owned(),
+        };
+        let key = self.path().1;
+        Err(Failure::misuse(format_args!("{owner}: `{key}` is {text}, expected {}", self.expected())))
     }
 
     fn number_text(&self, number: u64) -> String {
         match self.unit {
-            Unit::Count(_) | Unit::Bytes => number.to_string(),
+            Unit::Count(_) | Unit::Bytes | Unit::BytesOrOff => number.to_string(),
             Unit::Time | Unit::TimeOrForever => format!("{:?}", Duration::from_millis(number)),
         }
     }
@@ -116,9 +143,11 @@ impl Limit {
     /// The checked number, or the default of the profile; `None`: no limit, or what the system says.
     pub(crate) fn resolve(&self, given: Option<Amount>, profile: Profile) -> Result<Option<u64>, Failure> {
         match given {
-            Some(Amount::Forever) if self.unit == Unit::TimeOrForever => Ok(None),
-            Some(Amount::Forever) => Err(self.refused("unlimited")),
-            Some(Amount::Number(number)) => self.check(number).map(Some),
+            Some(Amount::Unlimited) if matches!(self.unit, Unit::TimeOrForever | Unit::BytesOrOff) => {
+                Ok(None)
+            }
+            Some(Amount::Unlimited) => Err(self.refused("unlimited")),
+            Some(Amount::Number(number)) => self.checked(number).map(Some),
             None => Ok(self.default(profile)),
         }
     }
@@ -132,11 +161,10 @@ impl Limit {
     }
 
     /// The number as the reference file has it.
-    #[cfg(test)]
     fn written(&self, number: u64) -> String {
         match self.unit {
             Unit::Count(_) => number.to_string(),
-            Unit::Bytes => crate::property::human_bytes(number),
+            Unit::Bytes | Unit::BytesOrOff => crate::property::human_bytes(number),
             Unit::Time | Unit::TimeOrForever => crate::property::human_time(Duration::from_millis(number)),
         }
     }
@@ -144,9 +172,8 @@ impl Limit {
     /// Its comment and its key for the reference file.
     #[cfg(test)]
     fn reference(&self) -> String {
-        let (least, most) = self.range;
-        let range = format!("{} to {}", self.written(least), self.written(most));
-        let text = self.text.replace("{range}", &range);
+        let text = self.help();
+        let (least, _) = self.range;
         let shown = self.example.or_else(|| self.default(Profile::STANDARD)).unwrap_or(least);
         let written = self.written(shown);
         // One that is no number of the file stands in quotes.
@@ -171,14 +198,14 @@ impl Limit {
 pub(crate) enum Amount {
     /// In the limit's unit.
     Number(u64),
-    /// A time without end.
-    Forever,
+    /// A time without end, or a limit that is switched off.
+    Unlimited,
 }
 
 impl From<Span> for Amount {
     fn from(span: Span) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        span.finite().map_or(Self::Forever, |time| Self::Number(millis(time)))
+        span.finite().map_or(Self::Unlimited, |time| Self::Number(millis(time)))
     }
 }
 

@@ -1,17 +1,17 @@
-//! The part of the settings that a running broker replaces: its certificate and the rights of its clients.
+//! The part of the settings that a running broker replaces: its certificate, its namespaces, and the rights of its clients.
 //!
 //! Invariant: a start and a reload make it in the same way.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use broker_auth::{Authority, Credentials, Issuer};
-use broker_core::Profile;
-use broker_server::{KeySource, ReloadableConfig, TlsFiles};
+use broker_auth::{Authority, Credentials, HostNames};
+use broker_core::{NamespaceSettings, Profile};
+use broker_server::{EntityPlan, NamespacePlan, ReloadableConfig, TlsFiles};
 
 use super::{
-    Settings, Tls,
-    credentials::credentials,
-    issuers::issuers,
+    Namespaces, Settings, Tls,
+    credentials::{AllCredentials, credentials},
+    issuers::{Issuers, issuers},
     limit::{Amount, TLS_CHECK_INTERVAL},
 };
 use crate::failure::Failure;
@@ -22,31 +22,87 @@ pub(crate) struct Reloadable {
     pub(crate) tls: Option<TlsFiles>,
     /// Names of the broker that the operator has given.
     pub(crate) host_names: Vec<String>,
-    pub(crate) credentials: Credentials,
     /// The credentials are the built-in ones.
     pub(crate) development: bool,
-    pub(crate) issuers: Vec<Issuer>,
-    pub(crate) key_sources: Vec<KeySource>,
+    pub(crate) default_namespace: NamespaceAccess,
+    /// The others, in the order in which they are declared.
+    pub(crate) namespaces: Vec<NamespaceAccess>,
+    pub(crate) created_namespace: Credentials,
+    pub(crate) administrators: Credentials,
+}
+
+/// A namespace, and the credentials that the configuration gives it.
+#[derive(Debug)]
+pub(crate) struct NamespaceAccess {
+    pub(crate) name: String,
+    pub(crate) settings: NamespaceSettings,
+    pub(crate) credentials: Credentials,
+    pub(crate) issuers: Issuers,
 }
 
 impl Reloadable {
     /// Checks these settings, for a broker that only its own machine can reach if `loopback` says so. Reads the files that the settings
     /// name, except those of TLS.
-    pub(crate) fn new(settings: &Settings, loopback: bool) -> Result<Self, Failure> {
-        let credentials = credentials(settings, loopback)?;
-        let development = settings.key.is_empty() && !credentials.keys.is_empty();
-        let (issuers, key_sources) = issuers(&settings.issuer)?;
+    pub(crate) fn new(settings: &Settings, namespaces: &Namespaces, loopback: bool) -> Result<Self, Failure> {
+        let all = credentials(settings, namespaces, loopback)?;
+        let AllCredentials { created_namespace, administrators, development, .. } = all;
+        let issuers = issuers(&settings.issuer, namespaces)?;
         let tls = settings.tls.as_ref().map(tls_files).transpose()?;
         let host_names = settings.host_names()?;
-        Ok(Self { tls, host_names, credentials, development, issuers, key_sources })
+        let parts = namespaces.iter().zip(all.namespaces).zip(issuers);
+        let mut namespaces = parts.map(|(((_, namespace), credentials), issuers)| NamespaceAccess {
+            name: namespace.name.clone(),
+            settings: namespace.settings.clone(),
+            credentials,
+            issuers,
+        });
+        let default_namespace = namespaces.next().expect("the default namespace is always the first");
+        let namespaces = namespaces.collect();
+        Ok(Self {
+            tls,
+            host_names,
+            development,
+            default_namespace,
+            namespaces,
+            created_namespace,
+            administrators,
+        })
     }
 
-    /// In the words of the server.
-    pub(crate) fn into_config(self) -> ReloadableConfig {
-        let Self { tls, host_names, credentials, issuers, key_sources, .. } = self;
-        let host_names = host_names.into_iter().collect();
-        let authority = Authority::new(credentials).with_issuers(issuers).with_host_names(host_names);
-        ReloadableConfig { tls, authority, key_sources }
+    /// In the words of the server; `entities` has those of each namespace beside the default one, in their order.
+    pub(crate) fn into_config(self, entities: Vec<Vec<EntityPlan>>) -> ReloadableConfig {
+        let Self {
+            tls,
+            host_names,
+            default_namespace,
+            namespaces,
+            created_namespace,
+            administrators,
+            development: _,
+        } = self;
+        let names = |settings: &NamespaceSettings| -> HostNames {
+            let own = settings.hostnames.iter().map(ToString::to_string);
+            host_names.iter().cloned().chain(own).collect()
+        };
+        let authority = |credentials, issuers, names| {
+            Authority::new(credentials).with_issuers(issuers).with_host_names(names)
+        };
+        let plan = |(namespace, entities): (NamespaceAccess, Vec<EntityPlan>)| {
+            let NamespaceAccess { name, settings, credentials, issuers } = namespace;
+            let Issuers { issuers, key_sources } = issuers;
+            let authority = Arc::new(authority(credentials, issuers, names(&settings)));
+            NamespacePlan { name, settings, authority, key_sources, entities }
+        };
+        let NamespaceAccess { settings, credentials, issuers, name: _ } = default_namespace;
+        ReloadableConfig {
+            tls,
+            authority: authority(credentials, issuers.issuers, names(&settings)),
+            key_sources: issuers.key_sources,
+            namespaces: namespaces.into_iter().zip(entities).map(plan).collect(),
+            administrators: authority(administrators, Vec::new(), names(&settings)),
+            default_namespace: settings,
+            created_namespace,
+        }
     }
 }
 

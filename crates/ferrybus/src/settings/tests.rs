@@ -17,7 +17,7 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
         (
             "[[queue]]\nname = \"a\"\nlock_time = \"30s\"",
             format!(
-                "{bad} 3: unknown key `lock_time`\nhint: the keys known here are `name`, `status`, `lock_duration`, `hold`, \
+                "{bad} 3: unknown key `lock_time`\nhint: the keys known here are `name`, `namespace`, `status`, `lock_duration`, `hold`, \
                  `max_delivery_count`, `default_time_to_live`, `dead_letter_on_expiration`, `requires_session`, \
                  `requires_duplicate_detection`, `duplicate_detection_window`, `forward_to`, \
                  `forward_dead_lettered_to`, `auto_delete_on_idle`, `max_size_bytes`, `max_message_bytes`, \
@@ -117,6 +117,10 @@ fn the_reference_file_names_every_key() {
         "[[issuer]]\n",
         "[[issuer]]\n[[issuer.grant]]\n",
         "[[certificate]]\n",
+        "[[admin]]\n",
+        "[[namespace]]\n",
+        "[[namespace]]\n[[namespace.key]]\n",
+        "[[namespace]]\n[[namespace.user]]\n",
     ] {
         // The refusal of a nonsense key lists the keys of its table.
         let error = toml::from_str::<Settings>(&format!("{table}nonsense = 1")).unwrap_err();

@@ -263,7 +263,8 @@ fn a_completion_without_an_answer_that_comes_too_late_is_in_the_log_and_counted(
     ask(&["clock", "advance", "2m"]);
     wire.script.disposition(0, id, id, true, Some(DeliveryState::Accepted));
     wire.flush().unwrap();
-    let sample = "ferrybus_entity_late_completions_total{entity=\"orders\",kind=\"queue\"} 1";
+    let sample =
+        "ferrybus_entity_late_completions_total{namespace=\"default\",entity=\"orders\",kind=\"queue\"} 1";
     until(|| scene.metrics().contains(sample));
     let lines = scene.end();
     let line = lines.iter().find(|line| line["condition"] == "com.microsoft:message-lock-lost").unwrap();

@@ -26,6 +26,7 @@ mod memory_sparse;
 #[cfg(target_os = "linux")]
 mod memory_tls;
 mod migrate;
+mod namespaces;
 mod observe;
 mod permissions;
 mod provision;

@@ -60,6 +60,7 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
         .env_remove("FERRYBUS_CONFIG")
         .env_remove("FERRYBUS_CONNECTION_STRING")
         .env_remove("FERRYBUS_CA")
+        .env_remove("FERRYBUS_ADMIN")
         .env_remove("EMULATOR_HTTP_PORT")
         .env("FERRYBUS_LOG", "warn")
         .stdin(Stdio::null());

@@ -1,6 +1,6 @@
 use broker_auth::{
-    Access, Anonymous, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, NamedKey, Rights, Secret,
-    sign_token,
+    Access, Anonymous, ClientCertificate, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, NamedKey,
+    Rights, Secret, sign_token,
 };
 
 use super::*;
@@ -37,6 +37,35 @@ fn ask(anonymous: Anonymous, login: Option<&str>) -> (u16, u32) {
         Err(refusal @ Refusal::Unauthorized(_, code, _)) => (refusal.status().as_u16(), code as u32),
         Err(refusal) => (refusal.status().as_u16(), 0),
     }
+}
+
+#[test]
+fn without_a_log_in_the_client_certificate_of_the_connection_counts() {
+    let certificate = |subject: &str, rights| ClientCertificate {
+        subject: subject.to_owned(),
+        access: Access::namespace(rights),
+    };
+    let all = vec![
+        certificate("CN=operator", Rights::ALL),
+        certificate("CN=till", Rights::from_iter([Right::Send])),
+    ];
+    let authority = Authority::new(Credentials { certificates: all, ..Credentials::default() });
+    let status = |subject: Option<&str>, login: Option<&str>| {
+        let certificate_subject = subject.map(str::to_owned);
+        let peer = PeerFacts { tls: true, loopback: false, certificate_subject };
+        let mut headers = HeaderMap::new();
+        if let Some(login) = login {
+            headers.insert(AUTHORIZATION, login.parse().unwrap());
+        }
+        let wanted = (Right::Manage, &Scope::namespace());
+        claim(&authority, &peer, &headers, wanted, NOW).map_err(|refusal| refusal.status().as_u16())
+    };
+    assert_eq!(status(Some("CN=operator"), None), Ok("CN=operator".into()));
+    assert_eq!(status(Some("CN=till"), None), Err(403));
+    assert_eq!(status(Some("CN=stranger"), None), Err(401));
+    assert_eq!(status(None, None), Err(401));
+    // A log-in that is shown is the one that counts.
+    assert_eq!(status(Some("CN=operator"), Some("Basic eDp5")), Err(401));
 }
 
 #[test]

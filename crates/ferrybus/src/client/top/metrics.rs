@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use broker_core::DEFAULT_NAMESPACE;
+
 /// Metrics of one entity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EntityMetrics {
@@ -21,7 +23,7 @@ pub(crate) struct EntityMetrics {
     pub(crate) oldest_age: Option<f64>,
 }
 
-/// All entities, by name and kind.
+/// All entities, by name and kind. The name of one outside of the default namespace begins with that of its namespace.
 pub(crate) type MetricsByEntity = BTreeMap<(String, String), EntityMetrics>;
 
 /// Reads the text format.
@@ -33,7 +35,11 @@ pub(crate) fn read(text: &str) -> MetricsByEntity {
             continue;
         };
         let (Some(entity), Some(kind)) = (line.label("entity"), line.label("kind")) else { continue };
-        let reading = all.entry((entity.to_owned(), kind.to_owned())).or_default();
+        let name = match line.label("namespace") {
+            Some(namespace) if namespace != DEFAULT_NAMESPACE => format!("{namespace}{OF_NAMESPACE}{entity}"),
+            _ => entity.to_owned(),
+        };
+        let reading = all.entry((name, kind.to_owned())).or_default();
         match measure {
             Measure::Messages => {
                 if let Some(place) = line.label("state").and_then(|state| reading.place(state)) {
@@ -47,6 +53,9 @@ pub(crate) fn read(text: &str) -> MetricsByEntity {
     }
     all
 }
+
+/// Between the name of a namespace and that of an entity; neither has it.
+pub(super) const OF_NAMESPACE: &str = ": ";
 
 /// Whether the broker says that it does not show all of its entities.
 pub(crate) fn leaves_out(text: &str) -> bool {

@@ -4,9 +4,10 @@
 
 use std::{cmp::Ordering, time::Duration};
 
+use broker_core::DEFAULT_NAMESPACE;
 use serde_json::{Value, json};
 
-use super::metrics::{EntityMetrics, MetricsByEntity};
+use super::metrics::{EntityMetrics, MetricsByEntity, OF_NAMESPACE};
 
 /// A column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
@@ -163,8 +164,11 @@ impl Row {
     pub(crate) fn json(&self) -> Value {
         let EntityMetrics { active, scheduled, deferred, dead_letter, transfer_dead_letter, locked, .. } =
             self.reading;
+        let (namespace, entity) =
+            self.name.split_once(OF_NAMESPACE).unwrap_or((DEFAULT_NAMESPACE, &self.name));
         json!({
-            "entity": self.name,
+            "namespace": namespace,
+            "entity": entity,
             "kind": self.kind,
             "active": active,
             "scheduled": scheduled,

@@ -1,7 +1,7 @@
 use broker_filter::{CorrelationFilter, SystemProperty};
 
 use super::*;
-use crate::emulator::parse;
+use crate::emulator::tests::only;
 
 fn with_topics(topics: &str) -> String {
     format!(r#"{{"UserConfig":{{"Namespaces":[{{"Name":"sbemulatorns","Queues":[],"Topics":{topics}}}]}}}}"#)
@@ -9,7 +9,7 @@ fn with_topics(topics: &str) -> String {
 
 #[test]
 fn topics_come_with_subscriptions_and_rules() {
-    let emulator = parse(&with_topics(
+    let emulator = only(&with_topics(
         r#"[{ "Name": "events", "Properties": { "DefaultMessageTimeToLive": "PT5M" }, "Subscriptions": [
             { "Name": "all", "Properties": { "MaxDeliveryCount": 7, "RequiresSession": true } },
             { "Name": "red", "Rules": [
@@ -64,7 +64,7 @@ fn a_rule_that_cannot_be_is_named() {
         (with_topics(r#"[{"Name":"?"}]"#), "`?` cannot be the name"),
     ];
     for (text, expected) in cases {
-        let InvalidConfig(error) = parse(&text).unwrap_err();
+        let InvalidConfig(error) = only(&text).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -23,8 +23,8 @@ fn the_default_listens_on_loopback_with_the_development_key() {
     assert!(limits.server.listen.iter().all(|address| address.ip().is_loopback() && address.port() == 5672));
     assert!(limits.server.listen_tls.is_empty() && limits.reloadable.tls.is_none());
     assert!(limits.reloadable.development);
-    assert_eq!(limits.reloadable.credentials.keys[0].name, "RootManageSharedAccessKey");
-    assert_eq!(limits.reloadable.credentials.anonymous, Anonymous::Deny);
+    assert_eq!(limits.reloadable.default_namespace.credentials.keys[0].name, "RootManageSharedAccessKey");
+    assert_eq!(limits.reloadable.default_namespace.credentials.anonymous, Anonymous::Deny);
     let server = limits.server;
     assert_eq!(server.missing_right, MissingRight::Forbidden);
     assert_eq!((server.core.max_message_bytes, server.max_frame_bytes), (1_048_576, 65_536));

@@ -7,8 +7,8 @@ fn file(text: &str) -> ConfigFile {
 #[test]
 fn keys_that_only_a_start_takes_in_are_told_apart_from_those_of_a_reload() {
     let before = "listen = [\"127.0.0.1\"]\n[tls]\ncertificate = \"a\"\n[log]\nlevel = \"info\"\nformat = \"text\"\n\
-        [limits]\nmax_connections = 5\n[[key]]\nname = \"k\"\n[[queue]]\nname = \"q\"\n";
-    let cases: [(&str, &str, &[&str]); 12] = [
+        [limits]\nmax_connections = 5\n[[key]]\nname = \"k\"\n[[namespace]]\nname = \"team-a\"\n[[queue]]\nname = \"q\"\n";
+    let cases: [(&str, &str, &[&str]); 17] = [
         ("", "", &[]),
         ("listen = [\"127.0.0.1\"]", "listen = [ '127.0.0.1' ] # the same", &[]),
         ("listen = [\"127.0.0.1\"]", "listen = [\"::1\"]", &["listen"]),
@@ -25,6 +25,20 @@ fn keys_that_only_a_start_takes_in_are_told_apart_from_those_of_a_reload() {
         ),
         ("[[key]]\nname = \"k\"\n", "[[user]]\nname = \"u\"\n", &[]),
         ("name = \"q\"", "name = \"r\"", &["queue"]),
+        ("[[queue]]", "[[admin]]\nname = \"a\"\n[[namespace]]\nname = \"b\"\n[[queue]]", &[]),
+        // Entities of a namespace that is new are made by the reload.
+        (
+            "[[queue]]",
+            "[[namespace]]\nname = \"B\"\n[[queue]]\nname = \"p\"\nnamespace = \"b\"\n[[queue]]",
+            &[],
+        ),
+        ("[[queue]]", "[[queue]]\nname = \"p\"\nnamespace = \"Default\"\n[[queue]]", &["queue"]),
+        ("[[queue]]", "[[queue]]\nnamespace = \"team-a\"", &["queue", "queue of namespace team-a"]),
+        (
+            "[[queue]]",
+            "[[topic]]\nname = \"t\"\nnamespace = \"Team-A\"\n[[queue]]",
+            &["topic of namespace team-a"],
+        ),
     ];
     for (old, new, expected) in cases {
         let (was, is) = (file(before), file(&before.replacen(old, new, usize::from(!old.is_empty()))));

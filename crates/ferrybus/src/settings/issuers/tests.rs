@@ -11,13 +11,11 @@ fn check(issuer: &str, grant: &str) -> Result<Limits, String> {
 fn an_issuer_says_whose_tokens_where_its_keys_are_and_what_they_permit() {
     let base = "name = \"n\"\naudiences = [\"a\"]\n";
     let limits = check(&format!("{base}keys_url = \"http://127.0.0.1:1/keys\""), GRANT).unwrap();
-    let config = limits.reloadable.issuers[0].config();
+    let config = limits.reloadable.default_namespace.issuers.issuers[0].config();
     assert_eq!((config.issuer.as_str(), config.skew_seconds, config.refreshable), ("n", 60, true));
     assert_eq!((config.grants[0].claim.as_str(), config.grants[0].value.as_str()), ("roles", "sender"));
-    assert_eq!(
-        (limits.reloadable.key_sources[0].issuer, limits.reloadable.key_sources[0].url.as_str()),
-        (0, "http://127.0.0.1:1/keys")
-    );
+    let sources = &limits.reloadable.default_namespace.issuers.key_sources;
+    assert_eq!((sources[0].issuer, sources[0].url.as_str()), (0, "http://127.0.0.1:1/keys"));
     assert!(!limits.reloadable.development, "an issuer is a log-in of the operator's own");
 }
 

@@ -13,7 +13,7 @@ use serde::{
 use super::{Amount, LIMITS, Limit, REMOVED, Unit};
 use crate::{
     failure::Failure,
-    size_and_duration::{Bytes, Span},
+    size_and_duration::{Bytes, BytesOrOff, Span},
 };
 
 /// Name of a table of the file that consists of limits.
@@ -53,6 +53,11 @@ impl<T: LimitTable> Given<T> {
         limits.try_for_each(|limit| limit.apply(self.amounts.get(limit.key).copied(), config))
     }
 
+    /// Whether this limit is given.
+    pub(crate) fn has(&self, limit: &Limit) -> bool {
+        self.amounts.contains_key(limit.key)
+    }
+
     /// Keys that have no effect any more.
     pub(crate) fn removed(&self) -> impl Iterator<Item = &'static str> {
         self.removed.iter().copied()
@@ -87,7 +92,7 @@ impl<'de> de::DeserializeSeed<'de> for KeySeed {
 }
 
 /// Reads a value in this unit.
-struct AmountSeed(Unit);
+pub(crate) struct AmountSeed(pub(crate) Unit);
 
 impl<'de> de::DeserializeSeed<'de> for AmountSeed {
     type Value = Amount;
@@ -96,6 +101,9 @@ impl<'de> de::DeserializeSeed<'de> for AmountSeed {
         Ok(match self.0 {
             Unit::Count(_) => Amount::Number(u64::deserialize(deserializer)?),
             Unit::Bytes => Amount::Number(Bytes::deserialize(deserializer)?.0),
+            Unit::BytesOrOff => {
+                BytesOrOff::deserialize(deserializer)?.0.map_or(Amount::Unlimited, Amount::Number)
+            }
             Unit::Time | Unit::TimeOrForever => Span::deserialize(deserializer)?.into(),
         })
     }

@@ -6,10 +6,10 @@ use broker_core::Profile;
 
 use super::{Field, Limit, LimitField, Unit};
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const TIB: u64 = 1 << 40;
+pub(super) const KIB: u64 = 1 << 10;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GIB: u64 = 1 << 30;
+pub(super) const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
@@ -71,8 +71,30 @@ pub(crate) const TLS_CHECK_INTERVAL: Limit = Limit::new(
     "How often the broker looks whether one of these files has changed, {range}. A change is taken in without a restart.",
 );
 
-/// All limits of the file.
-pub(crate) static LIMITS: [Limit; 26] = [
+/// Memory of the process.
+pub(crate) const MAX_MEMORY: Limit = Limit::new(
+    "limits.max_memory",
+    Unit::BytesOrOff,
+    64 * MIB..=16 * TIB,
+    field!(max_memory_bytes),
+    "Memory of the process beyond which sends and new entities are refused while receives go on, {range}, or \"off\". Default: 80 % \
+     of the memory limit of the control group in which the broker runs, as a container has one; else \"off\". This version \
+     does not bound its memory yet, and refuses to start where the key is set.",
+)
+.like(4 * GIB);
+
+/// Shards of the process.
+pub(crate) const SHARDS: Limit = Limit::new(
+    "shards",
+    Unit::Count("shards"),
+    1..=64,
+    field!(shards),
+    "Shards, each with a journal and threads of its own, {range}. A namespace lives in one of them. It can be raised later; a shard that \
+     has namespaces cannot be taken away. This version has one shard yet, and refuses to start with more.",
+);
+
+/// All limits of the file but those of namespaces.
+pub(crate) static LIMITS: [Limit; 28] = [
     Limit::new(
         "limits.max_connections",
         Unit::Count("connections"),
@@ -174,6 +196,7 @@ pub(crate) static LIMITS: [Limit; 26] = [
         "Memory for what clients have sent and the broker has not got to, all connections together, {range}. While it is used up \
          no connection is read; nothing is refused or lost.",
     ),
+    MAX_MEMORY,
     Limit::new(
         "limits.idle_time_out",
         Unit::Time,
@@ -247,6 +270,7 @@ pub(crate) static LIMITS: [Limit; 26] = [
     REFUSALS,
     METRICS_ENTITIES,
     TLS_CHECK_INTERVAL,
+    SHARDS,
 ];
 
 /// Keys that earlier versions had, in the order of the alphabet: they are ignored with a notice. docs/renamed.md lists

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
-use broker_core::{EntityStatus, Profile};
+use broker_core::{EntityStatus, NamespaceLimit, Profile};
 
 use super::*;
 use crate::settings::{Limits, Settings};
@@ -162,7 +162,7 @@ fn each_limit_has_its_own_key_and_a_default_within_its_range() {
     for limit in &LIMITS {
         for profile in [Profile::STANDARD, Profile::STANDARD_ONLY, Profile::BASIC, Profile::EMULATOR] {
             if let Some(number) = limit.default(profile) {
-                assert_eq!(limit.check(number).map_err(|it| it.to_string()), Ok(number), "{}", limit.key);
+                assert_eq!(limit.checked(number).map_err(|it| it.to_string()), Ok(number), "{}", limit.key);
             }
         }
         assert!(!REMOVED.contains(&limit.key));
@@ -188,6 +188,41 @@ fn each_limit_sets_its_own_field_at_both_ends_of_its_range() {
     }
 }
 
+#[test]
+fn each_limit_of_a_namespace_has_one_row_with_its_key_and_unit() {
+    let rows: Vec<&str> = NAMESPACE_LIMITS.iter().map(|limit| limit.path().1).collect();
+    assert_eq!(rows, NamespaceLimit::ALL.map(NamespaceLimit::key));
+    for limit in NamespaceLimit::ALL {
+        assert_eq!(namespace_limit(limit).unit == Unit::Bytes, limit.is_bytes(), "{}", limit.key());
+    }
+}
+
+#[test]
+fn the_memory_of_the_process_is_as_given_or_off() {
+    let most = |text: &str| check(text).map(|limits| limits.server.max_memory_bytes);
+    assert_eq!(most("[limits]\nmax_memory = \"1 GiB\""), Ok(Some(1 << 30)));
+    assert_eq!(most("[limits]\nmax_memory = 67108864"), Ok(Some(64 << 20)));
+    assert_eq!(most("[limits]\nmax_memory = \"off\""), Ok(None));
+    let cases = [
+        ("0", "`limits.max_memory` is 0, expected 67108864 to 17592186044416 bytes, or `off`"),
+        ("\"none\"", "line 2: `none` is not a size"),
+    ];
+    for (value, expected) in cases {
+        let found = most(&format!("[limits]\nmax_memory = {value}")).unwrap_err();
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn a_process_has_one_shard_unless_told() {
+    let shards = |text: &str| check(text).map(|limits| limits.server.shards);
+    assert_eq!((shards(""), shards("shards = 64")), (Ok(1), Ok(64)));
+    for bad in [0, 65] {
+        let found = shards(&format!("shards = {bad}")).unwrap_err();
+        assert!(found.contains(&format!("`shards` is {bad}, expected 1 to 64 shards")), "{found}");
+    }
+}
+
 /// The part of the reference file about this table of limits.
 fn reference_of(table: &str) -> String {
     let limits = LIMITS.iter().filter(|limit| limit.path().0 == table);
@@ -210,7 +245,8 @@ fn the_reference_file_has_each_limit_as_the_table_has_it() {
             assert_eq!(text.trim_end(), expected.trim_end(), "[{table}]");
         }
     }
-    for limit in [REFUSED_ATTEMPTS, REFUSALS, METRICS_ENTITIES, TLS_CHECK_INTERVAL] {
+    let elsewhere = [REFUSED_ATTEMPTS, REFUSALS, METRICS_ENTITIES, TLS_CHECK_INTERVAL, SHARDS];
+    for limit in elsewhere.iter().chain(&NAMESPACE_LIMITS).chain([&NAMESPACE_WEIGHT]) {
         let text = limit.reference();
         assert!(file.contains(&text), "{text}");
     }

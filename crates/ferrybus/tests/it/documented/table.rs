@@ -69,7 +69,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 34] = [
+pub(super) const EXAMPLES: [Example; 35] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
@@ -221,4 +221,5 @@ pub(super) const EXAMPLES: [Example; 34] = [
         "features/tls.md 3",
         Play::Alone { before: &["ferrybus cert dev", "ferrybus cert dev --client till-7"] },
     ),
+    Example { figures: Figures::OfTheDay, ..example("features/namespaces.md 1", beside(&[], &[])) },
 ];

@@ -5,8 +5,7 @@ use super::{super::limits::UNKNOWN, *};
 
 fn file(text: &str) -> Vec<EntityPlan> {
     let entities = crate::settings::Settings::parse(text, "test").unwrap().entities().unwrap();
-    let queues = entities.queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
-    queues.chain(entities.topics).collect()
+    entities.namespaces.into_iter().flat_map(|namespace| namespace.plans).collect()
 }
 
 fn planned(file: &[EntityPlan], found: &BrokerState, prune: bool) -> Plan {
@@ -51,19 +50,18 @@ fn each_difference_is_a_step_with_its_changes() {
         [[topic.subscription.rule]]\nname = \"big\"\nsql = \"n > 5\"\n";
     let found = broker(&file(BEFORE));
     let plan = planned(&file(after), &found, true);
-    let expected = "~ queue `orders`
-    lock_duration  1m -> 30s
-    forward_to  - -> new
-+ queue `new`
-    lock_duration  - -> 1m";
-    assert!(rendered(&plan).starts_with(expected), "{plan}");
+    // The target of the forwarding comes first.
+    assert!(rendered(&plan).starts_with("+ queue `new`\n    lock_duration  - -> 1m"), "{plan}");
+    let expected = "\n~ queue `orders`\n    lock_duration  1m -> 30s\n    forward_to  - -> new\n";
+    assert!(rendered(&plan).contains(expected), "{plan}");
     let expected = "+ rule `big` of subscription `events/audit`
     sql n > 5
 - rule `$Default` of subscription `events/audit`
 - queue `old`
 plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
     assert!(rendered(&plan).ends_with(expected), "{plan}");
-    let kept = plan.steps()[0].entity.as_ref().unwrap();
+    let mut updated = plan.steps().iter().filter(|step| step.planned == PlannedAction::Update);
+    let kept = updated.find_map(|step| step.entity.as_ref()).unwrap();
     assert_eq!(kept.text("UserMetadata"), Some("mine"));
     let plan = planned(&file(after), &found, false);
     assert!(

@@ -29,6 +29,18 @@ fn entities_are_read_and_everything_else_is_passed_over() {
 }
 
 #[test]
+fn entities_of_one_name_in_two_namespaces_are_told_apart() {
+    let line = |namespace: &str, count: u32| {
+        format!(
+            "ferrybus_entity_messages{{namespace=\"{namespace}\",entity=\"orders\",kind=\"queue\",state=\"active\"}} {count}\n"
+        )
+    };
+    let all = read(&(line("default", 1) + &line("team-a", 2)));
+    let active = |name: &str| all[&(name.to_owned(), "queue".to_owned())].active;
+    assert_eq!((all.len(), active("orders"), active("team-a: orders")), (2, 1, 2));
+}
+
+#[test]
 fn a_broker_that_leaves_entities_out_says_so() {
     for (text, expected) in
         [("ferrybus_entities_left_out 1\n", true), ("ferrybus_entities_left_out 0\n", false), ("", false)]

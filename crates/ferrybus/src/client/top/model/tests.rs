@@ -24,6 +24,15 @@ fn rates_are_differences_over_time_and_unknown_without_two_counts() {
 }
 
 #[test]
+fn the_namespace_of_an_entity_is_a_field_of_its_own() {
+    let all = rows(&sample(&[("orders", 5, 0.0), ("team-a: orders", 9, 0.0)]), None);
+    let fields: Vec<Value> = all.iter().map(Row::json).collect();
+    let found: Vec<_> =
+        fields.iter().map(|row| (row["namespace"].as_str(), row["entity"].as_str())).collect();
+    assert_eq!(found, [(Some("default"), Some("orders")), (Some("team-a"), Some("orders"))]);
+}
+
+#[test]
 fn lines_are_picked_by_name_and_sorted_by_any_column() {
     let all = rows(&sample(&[("orders", 5, 0.0), ("Audit", 9, 0.0), ("border", 5, 0.0)]), None);
     assert_eq!(names(&arrange(&all, "", Column::Active, false)), ["Audit", "border", "orders"]);

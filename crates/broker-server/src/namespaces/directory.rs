@@ -1,0 +1,330 @@
+//! All namespaces of the broker, found by name and by host name.
+//!
+//! Invariant: it has what the shards have made durable, and nothing else. A namespace keeps its identity here as long as it
+//! exists: connections hold it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use amqp_gateway::{CloseReason, GatewayConfig};
+use broker_auth::{Authority, Credentials, HostNames};
+use broker_core::{AuthorizationRule, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceState, namespace_key};
+use broker_node::NamespaceId;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::ServedNamespace;
+use crate::{
+    executor::Executor,
+    host_table::{HostLookup, HostTable, NameConflict},
+    ingress_credit::IngressCredit,
+    namespace_names::{HostName, NamespaceName},
+};
+
+/// The namespaces, and what the configuration says of them.
+pub(crate) struct NamespaceDirectory {
+    table: RwLock<Table>,
+    configured: Mutex<Configured>,
+    /// Configuration of the gateways, the same in all namespaces.
+    gateway: Arc<GatewayConfig>,
+    /// Account of the commands of all connections.
+    ingress_credit: Arc<IngressCredit>,
+    /// Sent when a key was taken back, or permits less.
+    lost_keys: watch::Sender<()>,
+    /// Sent when connections of a namespace have to leave it.
+    left: watch::Sender<()>,
+}
+
+struct Table {
+    hosts: HostTable<Arc<ServedNamespace>>,
+    by_id: BTreeMap<NamespaceId, Arc<ServedNamespace>>,
+}
+
+/// Credentials of the configuration.
+struct Configured {
+    /// Of the namespaces that it names, by their keys.
+    authorities: BTreeMap<Box<str>, Arc<Authority>>,
+    /// Of namespaces that interfaces create.
+    created: Credentials,
+}
+
+/// The namespace that a client or a request means.
+#[derive(Clone, Debug)]
+pub(crate) enum Meant {
+    /// It was named.
+    Named(Arc<ServedNamespace>),
+    /// None was named.
+    Default(Arc<ServedNamespace>),
+    /// One was named that there is not.
+    Unknown(Box<str>),
+}
+
+impl Meant {
+    /// The namespace, if there is one.
+    pub(crate) fn found(self) -> Option<Arc<ServedNamespace>> {
+        match self {
+            Self::Named(namespace) | Self::Default(namespace) => Some(namespace),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// Settings of a directory.
+pub(crate) struct DirectoryConfig {
+    pub(crate) gateway: Arc<GatewayConfig>,
+    pub(crate) ingress_credit: Arc<IngressCredit>,
+    pub(crate) lost_keys: watch::Sender<()>,
+    /// Credentials that the configuration gives the default namespace, and others by name.
+    pub(crate) default_authority: Arc<Authority>,
+    pub(crate) authorities: BTreeMap<Box<str>, Arc<Authority>>,
+    pub(crate) created: Credentials,
+    /// Close connections whose host name leads nowhere.
+    pub(crate) strict: bool,
+}
+
+impl NamespaceDirectory {
+    /// With the default namespace, which lives in the shard of `executor`.
+    pub(crate) fn new(config: DirectoryConfig, executor: Arc<Executor>) -> Self {
+        let DirectoryConfig {
+            gateway,
+            ingress_credit,
+            lost_keys,
+            default_authority,
+            authorities,
+            created,
+            strict,
+        } = config;
+        // The shard tells its own definition later.
+        let served = Arc::new(ServedNamespace::new(
+            NamespaceDefinition::of_default(),
+            executor,
+            default_authority,
+            Arc::clone(&gateway),
+            Arc::clone(&ingress_credit),
+        ));
+        served.take_keys();
+        let name = NamespaceName::parse(DEFAULT_NAMESPACE).expect("the constant is a name");
+        let hosts = HostTable::new(name, [], Arc::clone(&served), strict);
+        let directory = Self {
+            table: RwLock::new(Table { hosts, by_id: BTreeMap::from([(served.id, served)]) }),
+            configured: Mutex::new(Configured { authorities, created }),
+            gateway,
+            ingress_credit,
+            lost_keys,
+            left: watch::Sender::new(()),
+        };
+        directory.list_again(NamespaceId::DEFAULT);
+        directory
+    }
+
+    /// Follows the moments at which connections have to leave their namespace.
+    pub(crate) fn watch_left(&self) -> watch::Receiver<()> {
+        self.left.subscribe()
+    }
+
+    /// The account of the commands of all connections.
+    pub(crate) fn ingress_credit(&self) -> Arc<IngressCredit> {
+        Arc::clone(&self.ingress_credit)
+    }
+
+    /// The default namespace.
+    pub(crate) fn of_default(&self) -> Arc<ServedNamespace> {
+        match self.lookup(None) {
+            Meant::Named(namespace) | Meant::Default(namespace) => namespace,
+            Meant::Unknown(_) => unreachable!("no sign leads to the default namespace"),
+        }
+    }
+
+    /// The namespace that a host name leads to.
+    pub(crate) fn lookup(&self, hostname: Option<&str>) -> Meant {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        match table.hosts.lookup(hostname) {
+            HostLookup::Found(namespace) => Meant::Named(Arc::clone(namespace)),
+            HostLookup::Default(namespace) => Meant::Default(Arc::clone(namespace)),
+            HostLookup::Unknown(hostname) => Meant::Unknown(hostname),
+        }
+    }
+
+    /// Whether there is no namespace but the default one.
+    pub(crate) fn is_single(&self) -> bool {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.len() == 1
+    }
+
+    /// The namespace with this name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<ServedNamespace>> {
+        let name = NamespaceName::parse(name).ok()?;
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.hosts.named(&name).map(Arc::clone)
+    }
+
+    /// The namespace with this id.
+    pub(crate) fn get(&self, id: NamespaceId) -> Option<Arc<ServedNamespace>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).map(Arc::clone)
+    }
+
+    /// All namespaces, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<ServedNamespace>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = table.by_id.values().map(Arc::clone).collect();
+        drop(table);
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// A definition has become durable in the shard of `executor`. The namespace, where it is new here.
+    pub(crate) fn apply(
+        &self,
+        definition: NamespaceDefinition,
+        executor: &Arc<Executor>,
+    ) -> Option<Arc<ServedNamespace>> {
+        let id = NamespaceId::of(&definition);
+        let Some(served) = self.get(id) else {
+            return (definition.state != NamespaceState::Deleted).then(|| self.add(definition, executor));
+        };
+        let (was_open, is_gone) = (served.is_open(), definition.state != NamespaceState::Active);
+        if served.apply(definition) {
+            self.lost_keys.send_replace(());
+        }
+        if is_gone {
+            self.remove(&served);
+        } else {
+            self.list_again(id);
+        }
+        if was_open && !served.is_open() {
+            self.left.send_replace(());
+        }
+        None
+    }
+
+    fn add(&self, definition: NamespaceDefinition, executor: &Arc<Executor>) -> Arc<ServedNamespace> {
+        let authority = self.authority_of(&definition.name);
+        authority.set_certified_names(HostNames::clone(&self.of_default().authority.host_names()));
+        let served = Arc::new(ServedNamespace::new(
+            definition,
+            Arc::clone(executor),
+            authority,
+            Arc::clone(&self.gateway),
+            Arc::clone(&self.ingress_credit),
+        ));
+        served.take_keys();
+        let name = &*served.name;
+        info!(namespace = name, "a namespace is served");
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.by_id.insert(served.id, Arc::clone(&served));
+        drop(table);
+        if served.definition().state == NamespaceState::Active {
+            self.list_again(served.id);
+        }
+        served
+    }
+
+    /// Lists the names of a namespace, as its definition has them now.
+    fn list_again(&self, id: NamespaceId) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(served) = table.by_id.get(&id).map(Arc::clone) else { return };
+        let Ok(name) = NamespaceName::parse(&served.name) else { return };
+        let definition = served.definition();
+        let hosts = definition.settings.hostnames.iter();
+        let hosts: Vec<HostName> = hosts.filter_map(|host| HostName::parse(host).ok()).collect();
+        if let Err(conflict) = table.hosts.replace(&name, hosts, served) {
+            warn_of(&conflict);
+        }
+    }
+
+    /// The namespace is no longer found by its name, which may be given anew once it is gone from its shard.
+    fn remove(&self, served: &Arc<ServedNamespace>) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(name) = NamespaceName::parse(&served.name)
+            && table.hosts.named(&name).is_some_and(|listed| Arc::ptr_eq(listed, served))
+        {
+            table.hosts.remove(&name);
+        }
+        if served.definition().state == NamespaceState::Deleted {
+            table.by_id.remove(&served.id);
+        }
+    }
+
+    /// An entity of a namespace has these keys.
+    pub(crate) fn set_entity_keys(&self, id: NamespaceId, entity: &str, rules: &[AuthorizationRule]) {
+        let Some(served) = self.get(id) else { return };
+        if served.authority.set_entity_rules(entity, amqp_gateway::entity_rules(rules)) {
+            self.lost_keys.send_replace(());
+        }
+    }
+
+    fn authority_of(&self, name: &str) -> Arc<Authority> {
+        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = namespace_key(name).unwrap_or_default();
+        match configured.authorities.get(&key) {
+            Some(authority) => Arc::clone(authority),
+            None => Arc::new(Authority::new(configured.created.clone())),
+        }
+    }
+
+    /// Whether the configuration names the namespace.
+    pub(crate) fn is_configured(&self, name: &str) -> bool {
+        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        namespace_key(name).is_ok_and(|key| configured.authorities.contains_key(&key))
+    }
+
+    /// The authority of a namespace that the configuration names.
+    pub(crate) fn configured_authority(&self, key: &str) -> Option<Arc<Authority>> {
+        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        configured.authorities.get(key).map(Arc::clone)
+    }
+
+    /// The configuration was read again: the credentials that it gives are these from now on. A namespace that it does not name
+    /// any more has those that an interface would have given it.
+    pub(crate) fn reconfigure(&self, authorities: BTreeMap<Box<str>, Arc<Authority>>, created: Credentials) {
+        let mut lost = false;
+        let before = {
+            let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+            let served = self.all();
+            let kept = authorities.into_iter().map(|(key, authority)| {
+                // A namespace that there is keeps its authority, which its connections hold.
+                let there = served.iter().find(|served| served.name.eq_ignore_ascii_case(&key));
+                match there {
+                    Some(served) => {
+                        lost |= served.authority.reconfigure(&authority);
+                        (key, Arc::clone(&served.authority))
+                    }
+                    None => (key, authority),
+                }
+            });
+            let kept: BTreeMap<_, _> = kept.collect();
+            std::mem::replace(&mut *configured, Configured { authorities: kept, created })
+        };
+        for served in self.all() {
+            let key = namespace_key(&served.name).unwrap_or_default();
+            if before.authorities.contains_key(&key) && !self.is_configured(&key) {
+                lost |= served.authority.reconfigure(&Authority::new(self.created()));
+            }
+        }
+        if lost {
+            self.lost_keys.send_replace(());
+        }
+    }
+
+    fn created(&self) -> Credentials {
+        self.configured.lock().unwrap_or_else(PoisonError::into_inner).created.clone()
+    }
+}
+
+/// Reason for which connections of the namespace have to leave it, if they have.
+pub(crate) fn reason_to_leave(served: &ServedNamespace) -> Option<CloseReason> {
+    let definition = served.definition();
+    match definition.state {
+        NamespaceState::Active if definition.settings.held => Some(CloseReason::NamespaceHeld),
+        NamespaceState::Active => None,
+        NamespaceState::Deleting | NamespaceState::Deleted => Some(CloseReason::NamespaceDeleted),
+    }
+}
+
+fn warn_of(conflict: &NameConflict) {
+    warn!(%conflict, "a host name of a namespace is not used");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use broker_auth::{Access, NamedKey, Right, Rights, Scope, Secret};
+use broker_core::{NamespaceLimit, NamespaceLimits, NamespaceSettings, NamespaceSlot};
+
+use super::*;
+
+fn directory(strict: bool, authorities: &[(&str, &Arc<Authority>)]) -> (NamespaceDirectory, Arc<Executor>) {
+    let executor = Arc::<Executor>::default();
+    let config = DirectoryConfig {
+        gateway: Arc::default(),
+        ingress_credit: Arc::default(),
+        lost_keys: watch::Sender::new(()),
+        default_authority: Arc::new(Authority::new(Credentials::default())),
+        authorities: authorities
+            .iter()
+            .map(|(key, authority)| ((*key).into(), Arc::clone(authority)))
+            .collect(),
+        created: Credentials::default(),
+        strict,
+    };
+    (NamespaceDirectory::new(config, Arc::clone(&executor)), executor)
+}
+
+fn definition(slot: u16, name: &str, hostnames: &[&str]) -> NamespaceDefinition {
+    NamespaceDefinition {
+        uid: u128::from(slot) + 100,
+        settings: NamespaceSettings {
+            hostnames: hostnames.iter().map(|host| (*host).into()).collect(),
+            ..NamespaceSettings::default()
+        },
+        ..NamespaceDefinition::unknown(NamespaceSlot(slot), name.into())
+    }
+}
+
+fn key(name: &str, text: &str) -> Credentials {
+    let access = Access::namespace(Rights::ALL);
+    let key = NamedKey { name: name.into(), primary: Secret::new(text), secondary: None, access };
+    Credentials { keys: vec![key], ..Credentials::default() }
+}
+
+fn name_of(meant: Meant) -> String {
+    meant.found().map_or_else(|| "none".to_owned(), |namespace| namespace.name.to_string())
+}
+
+#[test]
+fn a_namespace_is_found_from_its_definition_to_its_deletion() {
+    let (directory, executor) = directory(false, &[]);
+    assert!(directory.is_single());
+    let new = directory.apply(definition(1, "team-a", &["bus.example"]), &executor);
+    assert!(new.is_some() && !directory.is_single());
+    for host in ["team-a.localhost", "bus.example:5671", "vhost:TEAM-A"] {
+        assert_eq!(name_of(directory.lookup(Some(host))), "team-a", "{host}");
+    }
+    assert_eq!(name_of(directory.lookup(Some("other.example"))), "default");
+    // Another list of host names replaces the first.
+    assert!(directory.apply(definition(1, "team-a", &["new.example"]), &executor).is_none());
+    assert_eq!(name_of(directory.lookup(Some("bus.example"))), "default");
+    assert_eq!(name_of(directory.lookup(Some("new.example"))), "team-a");
+    let deleting = NamespaceDefinition { state: NamespaceState::Deleting, ..definition(1, "team-a", &[]) };
+    directory.apply(deleting.clone(), &executor);
+    assert_eq!(name_of(directory.lookup(Some("team-a.localhost"))), "default");
+    directory.apply(NamespaceDefinition { state: NamespaceState::Deleted, ..deleting }, &executor);
+    assert!(directory.is_single());
+    // One of the same name in the same slot is another one.
+    let again = NamespaceDefinition { uid: 9, ..definition(1, "team-a", &[]) };
+    assert!(directory.apply(again, &executor).is_some());
+}
+
+#[test]
+fn a_strict_directory_knows_no_namespace_for_an_unknown_host() {
+    let (directory, executor) = directory(true, &[]);
+    directory.apply(definition(1, "team-a", &[]), &executor);
+    assert!(matches!(directory.lookup(Some("x.example")), Meant::Unknown(host) if &*host == "x.example"));
+    assert!(matches!(directory.lookup(None), Meant::Default(_)));
+    assert!(matches!(directory.lookup(Some("vhost:nobody")), Meant::Unknown(_)));
+}
+
+#[test]
+fn a_namespace_has_the_credentials_that_the_configuration_gives_it_and_loses_them_with_its_name_there() {
+    let configured = Arc::new(Authority::new(key("k", "secret of a")));
+    let (directory, executor) = directory(false, &[("team-a", &configured)]);
+    let served = directory.apply(definition(1, "Team-A", &[]), &executor).unwrap();
+    let other = directory.apply(definition(2, "team-b", &[]), &executor).unwrap();
+    let peer = broker_auth::PeerFacts { loopback: true, ..broker_auth::PeerFacts::default() };
+    let may = |served: &ServedNamespace, text: &str| {
+        let response = format!("\0k\0{text}");
+        let identity = served.authority.sasl(&peer, "PLAIN", Some(response.as_bytes()));
+        identity.is_ok_and(|identity| identity.allows(&Scope::namespace(), Right::Send))
+    };
+    assert!(may(&served, "secret of a") && !may(&other, "secret of a"));
+    assert!(directory.is_configured("TEAM-A") && !directory.is_configured("team-b"));
+    let lost = directory.lost_keys.subscribe();
+    let next = Arc::new(Authority::new(key("k", "secret of b")));
+    directory.reconfigure(BTreeMap::from([("team-b".into(), next)]), Credentials::default());
+    assert!(lost.has_changed().unwrap(), "links have to be looked at");
+    assert!(!may(&served, "secret of a") && may(&other, "secret of b"));
+}
+
+#[test]
+fn a_held_namespace_has_its_connections_leave_and_takes_none() {
+    let (directory, executor) = directory(false, &[]);
+    let served = directory.apply(definition(1, "team-a", &[]), &executor).unwrap();
+    let mut left = directory.watch_left();
+    assert!(served.is_open() && !left.has_changed().unwrap());
+    let mut held = definition(1, "team-a", &[]);
+    held.settings.held = true;
+    directory.apply(held, &executor);
+    assert!(!served.is_open() && left.has_changed().unwrap());
+    assert_eq!(reason_to_leave(&served), Some(CloseReason::NamespaceHeld));
+    left.mark_unchanged();
+    directory.apply(definition(1, "team-a", &[]), &executor);
+    assert!(served.is_open() && !left.has_changed().unwrap());
+}
+
+#[test]
+fn as_many_connections_are_admitted_as_the_limit_says_at_the_moment() {
+    let (directory, executor) = directory(false, &[]);
+    let served = directory.apply(definition(1, "team-a", &[]), &executor).unwrap();
+    let limited = |number| NamespaceDefinition {
+        settings: NamespaceSettings {
+            limits: NamespaceLimits::default().with(NamespaceLimit::Connections, Some(number)),
+            ..NamespaceSettings::default()
+        },
+        ..definition(1, "team-a", &[])
+    };
+    let first = served.admit().unwrap();
+    directory.apply(limited(1), &executor);
+    assert_eq!(served.admit().unwrap_err(), 1);
+    directory.apply(limited(2), &executor);
+    let second = served.admit().unwrap();
+    assert_eq!((served.connections(), served.refused_connections()), (2, 1));
+    drop((first, second));
+    assert_eq!(served.connections(), 0);
+}

@@ -1,0 +1,119 @@
+//! One namespace at the side of the connections: who may do what in it, and how much of it there may be.
+//!
+//! Invariant: its limits hold for all its connections together, from the moment at which its definition is applied.
+
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use amqp_gateway::{GatewayConfig, GatewayNamespace};
+use broker_auth::Authority;
+use broker_core::{NamespaceDefinition, NamespaceLimit, NamespaceState};
+use broker_node::NamespaceId;
+
+use super::send_rate::SendRate;
+use crate::{executor::Executor, ingress_credit::IngressCredit, io_threads::CountGuard};
+
+/// A namespace that clients can reach.
+#[derive(Debug)]
+pub(crate) struct ServedNamespace {
+    pub(crate) id: NamespaceId,
+    pub(crate) name: Arc<str>,
+    /// The shard that it lives in.
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) gateway: Arc<GatewayConfig>,
+    /// The account of its commands in flight.
+    pub(crate) ingress_credit: Arc<IngressCredit>,
+    pub(crate) send_rate: SendRate,
+    connections: Arc<AtomicUsize>,
+    refused_connections: AtomicUsize,
+    definition: RwLock<Arc<NamespaceDefinition>>,
+}
+
+impl ServedNamespace {
+    /// A namespace that a shard has. What is in flight counts in `all`, too.
+    pub(crate) fn new(
+        definition: NamespaceDefinition,
+        executor: Arc<Executor>,
+        authority: Arc<Authority>,
+        gateway: Arc<GatewayConfig>,
+        all: Arc<IngressCredit>,
+    ) -> Self {
+        let served = Self {
+            id: NamespaceId::of(&definition),
+            name: Arc::from(&*definition.name),
+            executor,
+            authority,
+            gateway,
+            ingress_credit: Arc::new(IngressCredit::below(all, usize::MAX)),
+            send_rate: SendRate::default(),
+            connections: Arc::default(),
+            refused_connections: AtomicUsize::new(0),
+            definition: RwLock::new(Arc::new(definition)),
+        };
+        served.take_limits();
+        served
+    }
+
+    /// The definition, as it is now.
+    pub(crate) fn definition(&self) -> Arc<NamespaceDefinition> {
+        Arc::clone(&self.definition.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The definition has changed. True if a key of it permits less than before, or is gone.
+    pub(crate) fn apply(&self, definition: NamespaceDefinition) -> bool {
+        *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
+        self.take_limits();
+        self.take_keys()
+    }
+
+    fn take_limits(&self) {
+        let limits = self.definition().settings.limits;
+        let bytes = limits.get(NamespaceLimit::InFlightBytes).unwrap_or(u64::MAX);
+        self.ingress_credit.set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.send_rate.set(limits.get(NamespaceLimit::SendsPerSecond));
+    }
+
+    /// Gives the authority the keys that interfaces have made.
+    pub(crate) fn take_keys(&self) -> bool {
+        let keys = amqp_gateway::entity_rules(&self.definition().keys);
+        self.authority.set_namespace_rules(keys)
+    }
+
+    /// Whether clients may connect.
+    pub(crate) fn is_open(&self) -> bool {
+        let definition = self.definition();
+        definition.state == NamespaceState::Active && !definition.settings.held
+    }
+
+    /// A place for one more connection, or the number of those that there may be.
+    pub(crate) fn admit(&self) -> Result<CountGuard, usize> {
+        let limit = self.definition().settings.limits.get(NamespaceLimit::Connections);
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        CountGuard::take_below(&self.connections, limit).ok_or_else(|| {
+            self.refused_connections.fetch_add(1, Ordering::Relaxed);
+            limit
+        })
+    }
+
+    /// Connections that it has now.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Connections that it was too full for.
+    pub(crate) fn refused_connections(&self) -> usize {
+        self.refused_connections.load(Ordering::Relaxed)
+    }
+
+    /// The namespace, as a gateway uses it.
+    pub(crate) fn for_gateway(&self) -> GatewayNamespace {
+        GatewayNamespace {
+            name: Arc::clone(&self.name),
+            authority: Arc::clone(&self.authority),
+            config: Arc::clone(&self.gateway),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The part of a scrape that shows namespaces.
+//!
+//! Invariant: each family stands together. The name of a namespace needs no escapes.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use broker_core::NamespaceLimit;
+
+use crate::{namespaces::ServedNamespace, node_driver::NodeView};
+
+/// Metrics of one namespace.
+#[derive(Debug)]
+pub(crate) struct ShownNamespace {
+    name: Arc<str>,
+    figures: [u64; FAMILIES.len()],
+    limits: [Option<u64>; NamespaceLimit::ALL.len()],
+}
+
+/// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
+const FAMILIES: [(&str, &str, &str); 9] = [
+    ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
+    ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
+    ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
+    ("namespace_connections", "gauge", "Open AMQP connections of a namespace"),
+    (
+        "namespace_connections_refused",
+        "counter",
+        "Connections refused because their namespace had as many as it may",
+    ),
+    ("namespace_in_flight_bytes", "gauge", "Bytes of a namespace's commands that wait for the node"),
+    (
+        "namespace_send_waits",
+        "counter",
+        "Times that a connection was not read because its namespace sent more than it may",
+    ),
+    ("namespace_weight", "gauge", "Weight of a namespace where several want more than there is"),
+    ("namespace_held", "gauge", "Whether a namespace takes no connections"),
+];
+
+impl ShownNamespace {
+    /// A namespace, as the server and its shard see it.
+    pub(crate) fn new(served: &ServedNamespace, node: &NodeView) -> Self {
+        let definition = served.definition();
+        let of_node = node.namespaces.iter().find(|figures| figures.id == served.id);
+        let figures = [
+            of_node.map_or(0, |figures| figures.entities),
+            of_node.map_or(0, |figures| figures.live_bytes),
+            of_node.map_or(0, |figures| figures.appended_bytes),
+            served.connections() as u64,
+            served.refused_connections() as u64,
+            served.ingress_credit.bytes() as u64,
+            served.send_rate.waits(),
+            u64::from(definition.settings.weight),
+            u64::from(!served.is_open()),
+        ];
+        let limits = NamespaceLimit::ALL.map(|limit| definition.settings.limits.get(limit));
+        Self { name: Arc::clone(&served.name), figures, limits }
+    }
+}
+
+/// The text of all families, one piece each.
+pub(super) fn families(namespaces: &[ShownNamespace]) -> Vec<String> {
+    let mut families = Vec::with_capacity(FAMILIES.len() + 1);
+    for (index, (name, kind, help)) in FAMILIES.into_iter().enumerate() {
+        let mut out = format!("# HELP ferrybus_{name} {help}.\n# TYPE ferrybus_{name} {kind}\n");
+        let ending = if kind == "counter" { "_total" } else { "" };
+        for ShownNamespace { name: namespace, figures, .. } in namespaces {
+            let figure = figures.get(index).copied().unwrap_or_default();
+            put(&mut out, format_args!("ferrybus_{name}{ending}{{namespace=\"{namespace}\"}} {figure}\n"));
+        }
+        families.push(out);
+    }
+    let help = "Limits of a namespace, where it has some";
+    let mut limits =
+        format!("# HELP ferrybus_namespace_limit {help}.\n# TYPE ferrybus_namespace_limit gauge\n");
+    for ShownNamespace { name, limits: of_namespace, .. } in namespaces {
+        for (limit, number) in NamespaceLimit::ALL.into_iter().zip(of_namespace) {
+            let Some(number) = number else { continue };
+            let limit = limit.key();
+            let sample =
+                format_args!("ferrybus_namespace_limit{{namespace=\"{name}\",limit=\"{limit}\"}} {number}\n");
+            put(&mut limits, sample);
+        }
+    }
+    families.push(limits);
+    families
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _never = out.write_fmt(text);
+}

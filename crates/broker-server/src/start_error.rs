@@ -1,0 +1,52 @@
+//! Reasons for which a server does not start.
+//!
+//! Invariant: each says what an operator can change.
+
+use std::{io, net::SocketAddr};
+
+use broker_core::{EntityError, NamespaceError};
+use broker_log::OpenError;
+use broker_node::RecoveryError;
+
+use crate::{node_identity::IdentityError, randomness::RandomnessError, remote::RemoteError, tls::TlsError};
+
+/// Reason why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The disk cannot be opened.
+    #[error(transparent)]
+    Disk(#[from] OpenError),
+    /// The file with the id of the node cannot be read or made.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The TLS endpoint cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A provider of keys, or the collector of spans, cannot be asked.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// A configured entity cannot be created.
+    #[error("entity `{name}`: {error}")]
+    Entity { name: String, error: EntityError },
+    /// A configured namespace cannot be created or changed.
+    #[error("namespace `{name}`: {error}")]
+    Namespace { name: String, error: NamespaceError },
+    /// Entities are declared in a namespace that the broker does not have.
+    #[error("there is no namespace `{0}`")]
+    NamespaceMissing(String),
+    /// A thread or the runtime cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+    /// The machine gives no random numbers.
+    #[error(transparent)]
+    Randomness(#[from] RandomnessError),
+    /// The journal failed while starting.
+    #[error("the journal failed while starting")]
+    Journal,
+}
