@@ -33,8 +33,9 @@ fn holders(broker: &Broker) -> Vec<Value> {
 /// For how long the oldest message of the queue is held, by the metrics.
 fn oldest_held(broker: &Broker) -> Duration {
     let (_, text) = ask(broker.address, "GET /metrics", "");
-    let name =
-        format!("ferrybus_entity_oldest_held_message_age_seconds{{entity=\"{QUEUE}\",kind=\"queue\"}} ");
+    let name = format!(
+        "ferrybus_entity_oldest_held_message_age_seconds{{namespace=\"default\",entity=\"{QUEUE}\",kind=\"queue\"}} "
+    );
     let line = text.lines().find_map(|line| line.strip_prefix(&name));
     let seconds = line.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
     Duration::from_secs_f64(seconds.parse().unwrap())

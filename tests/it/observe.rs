@@ -44,7 +44,12 @@ fn messages_show_in_the_metrics_as_they_come_and_go() {
     client.complete(&got[0]);
     let text = scrape(broker.address);
     let of = |name: &str, more: &str| {
-        sample(&text, &format!("ferrybus_entity_{name}{{entity=\"{QUEUE}\",kind=\"queue\"{more}}}"))
+        sample(
+            &text,
+            &format!(
+                "ferrybus_entity_{name}{{namespace=\"default\",entity=\"{QUEUE}\",kind=\"queue\"{more}}}"
+            ),
+        )
     };
     assert_eq!(of("messages", ",state=\"active\""), Some(2.0), "{text}");
     assert_eq!(of("messages", ",state=\"locked\""), Some(1.0));
@@ -57,7 +62,9 @@ fn messages_show_in_the_metrics_as_they_come_and_go() {
     let connections =
         sample(&text, connections).or(sample(&text, &connections.replace("anonymous", "plain")));
     assert_eq!(connections, Some(1.0), "{text}");
-    assert!(sample(&text, "ferrybus_core_queue_time_seconds_count").is_some_and(|count| count > 0.0));
+    assert!(
+        sample(&text, "ferrybus_core_queue_time_seconds_count{shard=\"0\"}").is_some_and(|count| count > 0.0)
+    );
 }
 
 #[test]
@@ -77,10 +84,13 @@ fn a_write_of_the_journal_is_measured() {
         "segments",
     ];
     for name in names {
-        let name = format!("ferrybus_journal_{name}");
+        let name = format!("ferrybus_journal_{name}{{shard=\"0\"}}");
         assert!(sample(&text, &name).is_some_and(|count| count >= 1.0), "{name}: {text}");
     }
-    assert!(sample(&text, "ferrybus_disk_free_bytes").is_some_and(|bytes| bytes > 0.0), "{text}");
+    assert!(
+        sample(&text, "ferrybus_disk_free_bytes{shard=\"0\"}").is_some_and(|bytes| bytes > 0.0),
+        "{text}"
+    );
 }
 
 #[test]
@@ -170,7 +180,7 @@ fn a_broker_with_a_full_disk_is_ready_for_receivers_and_not_for_senders() {
     assert_eq!(probe(broker.address, "/readyz/sends"), (503, said("unavailable")));
     assert_eq!(probe(broker.address, "/healthz").0, 200);
     assert_eq!(probe(broker.address, "/health").0, 503);
-    assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full"), Some(1.0));
+    assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full{shard=\"0\"}"), Some(1.0));
 }
 
 /// Takes one request of OTLP and gives its headers and its body.

@@ -18,7 +18,7 @@ use std::{
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
 use tracing::error;
 
-use crate::{clock, executor::Executor, metrics::Metrics};
+use crate::{clock, executor::Executor, metrics::ShardMetrics};
 
 /// Disk workers of the node.
 #[derive(Debug)]
@@ -41,13 +41,13 @@ type Worker = Arc<Mutex<TimedDiskWorker>>;
 #[derive(Debug)]
 struct TimedDiskWorker {
     worker: DiskWorker<Arc<RealDisk>>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ShardMetrics>,
     /// Writes that were soon done, since the last that was not; counted to [`QUICK_WRITES`].
     quick_writes: u32,
 }
 
 impl TimedDiskWorker {
-    fn on(disk: Arc<RealDisk>, metrics: &Arc<Metrics>) -> Worker {
+    fn on(disk: Arc<RealDisk>, metrics: &Arc<ShardMetrics>) -> Worker {
         let (worker, metrics) = (DiskWorker::new(disk), Arc::clone(metrics));
         Arc::new(Mutex::new(Self { worker, metrics, quick_writes: QUICK_WRITES }))
     }

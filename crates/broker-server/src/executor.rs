@@ -31,7 +31,7 @@ use tracing::error;
 use crate::{
     clock::{self, Clock},
     effect_queue::EffectQueue,
-    metrics::Metrics,
+    metrics::ShardMetrics,
     node_driver::{Ended, NodeDriver, NodeView},
 };
 
@@ -126,8 +126,10 @@ impl ExecutorState {
 /// The node's only input, and the right to run it.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
+    /// Number of its shard.
+    shard: u16,
     clock: Arc<Clock>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ShardMetrics>,
     state: Mutex<ExecutorState>,
     /// Wakes the housekeeper.
     wakeup: Condvar,
@@ -139,8 +141,13 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Nothing waits yet; the node's time is that of `clock`.
-    pub(crate) fn new(clock: Arc<Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { clock, metrics, ..Self::default() }
+    pub(crate) fn new(shard: u16, clock: Arc<Clock>, metrics: Arc<ShardMetrics>) -> Self {
+        Self { shard, clock, metrics, ..Self::default() }
+    }
+
+    /// Number of the shard.
+    pub(crate) const fn shard(&self) -> u16 {
+        self.shard
     }
 
     /// Counts a batch of an AMQP connection.
@@ -306,7 +313,7 @@ impl Executor {
     }
 
     /// Metrics of the node and its disk workers.
-    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+    pub(crate) fn metrics(&self) -> &Arc<ShardMetrics> {
         &self.metrics
     }
 

@@ -43,6 +43,7 @@ mod read_limit;
 mod reload;
 mod remote;
 mod server;
+mod shards;
 mod shared;
 mod shutdown;
 mod signals;

@@ -24,14 +24,14 @@ pub(crate) type Label = (&'static str, &'static str);
 pub(crate) struct Metrics {
     /// Start of service, in seconds since 1970.
     pub(crate) started_at: f64,
-    /// Wait of the first item of each step of the node, in seconds.
-    pub(crate) queue_time: Histogram,
-    /// Duration of one write of the journal with its sync, in seconds.
-    pub(crate) journal_write: Histogram,
-    /// Size of one write of the journal, in bytes.
-    pub(crate) journal_batch: Histogram,
-    /// Number of records in one write of the journal.
-    pub(crate) journal_records: Histogram,
+    /// Wait of the first item of each step of a node, in seconds, by shard.
+    pub(crate) queue_time: ByShard,
+    /// Duration of one write of a journal with its sync, in seconds, by shard.
+    pub(crate) journal_write: ByShard,
+    /// Size of one write of a journal, in bytes, by shard.
+    pub(crate) journal_batch: ByShard,
+    /// Number of records in one write of a journal, by shard.
+    pub(crate) journal_records: ByShard,
     /// AMQP connections that are open, by transport and log-in.
     pub(crate) open: Family<[Label; 2], Gauge>,
     /// AMQP connections that were begun, by transport.
@@ -53,10 +53,10 @@ impl Default for Metrics {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             started_at: since_1970.as_secs_f64(),
-            queue_time: Histogram::new(exponential_buckets(1e-6, 4.0, 12)),
-            journal_write: Histogram::new(exponential_buckets(2e-5, 2.0, 18)),
-            journal_batch: Histogram::new(exponential_buckets(512.0, 4.0, 10)),
-            journal_records: Histogram::new(exponential_buckets(1.0, 4.0, 10)),
+            queue_time: ByShard::new_with_constructor(queue_times),
+            journal_write: ByShard::new_with_constructor(write_times),
+            journal_batch: ByShard::new_with_constructor(batch_sizes),
+            journal_records: ByShard::new_with_constructor(record_counts),
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
@@ -68,7 +68,46 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+/// A histogram for each shard.
+pub(crate) type ByShard = Family<[(&'static str, u16); 1], Histogram, fn() -> Histogram>;
+
+fn queue_times() -> Histogram {
+    Histogram::new(exponential_buckets(1e-6, 4.0, 12))
+}
+
+fn write_times() -> Histogram {
+    Histogram::new(exponential_buckets(2e-5, 2.0, 18))
+}
+
+fn batch_sizes() -> Histogram {
+    Histogram::new(exponential_buckets(512.0, 4.0, 10))
+}
+
+fn record_counts() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 4.0, 10))
+}
+
+/// The instruments of one shard.
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    pub(crate) queue_time: Histogram,
+    journal_write: Histogram,
+    journal_batch: Histogram,
+    journal_records: Histogram,
+}
+
+impl ShardMetrics {
+    /// Those of this shard, which `metrics` shows.
+    pub(crate) fn of(metrics: &Metrics, shard: u16) -> Self {
+        let of = |family: &ByShard| family.get_or_create(&[("shard", shard)]).clone();
+        Self {
+            queue_time: of(&metrics.queue_time),
+            journal_write: of(&metrics.journal_write),
+            journal_batch: of(&metrics.journal_batch),
+            journal_records: of(&metrics.journal_records),
+        }
+    }
+
     /// One write of the journal is done.
     #[expect(clippy::cast_precision_loss, reason = "a batch has far less than 2^52 bytes, and fewer records")]
     pub(crate) fn wrote(&self, bytes: u64, records: u64, took: Duration) {
@@ -76,7 +115,15 @@ impl Metrics {
         self.journal_batch.observe(bytes as f64);
         self.journal_records.observe(records as f64);
     }
+}
 
+impl Default for ShardMetrics {
+    fn default() -> Self {
+        Self::of(&Metrics::default(), 0)
+    }
+}
+
+impl Metrics {
     /// A connection was refused.
     pub(crate) fn refuse(&self, reason: &'static str) {
         self.refused.get_or_create(&[("reason", reason)]).inc();

@@ -9,7 +9,7 @@ use std::{
 
 use broker_core::CoreConfig;
 use broker_log::{Durability, JournalConfig, RealDisk};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
@@ -21,63 +21,118 @@ use crate::{
     node_driver::{Ended, NodeDriver},
     node_identity, permissions,
     randomness::random,
+    shards,
     shutdown::{self, Shutdown},
     start_error::StartError,
 };
 
-/// The housekeeper's thread.
+/// The housekeeper's thread of one shard.
 #[derive(Debug)]
-pub(crate) struct NodeThread {
-    pub(crate) executor: Arc<Executor>,
+struct NodeThread {
+    executor: Arc<Executor>,
     thread: Option<JoinHandle<Ended>>,
-    ended: Option<oneshot::Receiver<()>>,
+}
+
+/// Surroundings of the node of a shard.
+pub(crate) struct ShardParts {
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) namespaces: Box<dyn NamespaceObserver>,
+    /// Is told whether the disk is full.
+    pub(crate) space: watch::Sender<DiskState>,
 }
 
 impl NodeThread {
     /// Recovers the node and has it run. Should it end by itself, everybody is told through `stop`.
-    pub(crate) fn start(
+    fn start(
         config: &ServerConfig,
         clock: &Arc<Clock>,
-        executor: &Arc<Executor>,
-        namespaces: Box<dyn NamespaceObserver>,
-        space: watch::Sender<DiskState>,
+        parts: ShardParts,
         stop: watch::Sender<Shutdown>,
+        tell: watch::Sender<bool>,
     ) -> Result<Self, StartError> {
-        executor.begin(recover(config, clock, executor)?.with_namespaces(namespaces).with_space(space));
-        let (tell, ended) = oneshot::channel();
-        let housekeeper = Arc::clone(executor);
-        let thread = thread::Builder::new().name("node".into()).spawn(move || {
+        let ShardParts { executor, namespaces, space } = parts;
+        executor.begin(recover(config, clock, &executor)?.with_namespaces(namespaces).with_space(space));
+        let housekeeper = Arc::clone(&executor);
+        let thread = thread::Builder::new().name(format!("node-{}", executor.shard())).spawn(move || {
             let ended = housekeeper.run_housekeeper();
             if ended != Ended::Stopped {
                 shutdown::order(&stop, Shutdown::Failed);
             }
-            // The receiver is dropped when the server already waits for the thread itself.
-            tell.send(()).ok();
+            tell.send_replace(true);
             ended
         })?;
-        Ok(Self { executor: Arc::clone(executor), thread: Some(thread), ended: Some(ended) })
+        Ok(Self { executor, thread: Some(thread) })
     }
 
-    /// Resolves when the node has ended by itself.
-    pub(crate) fn ended(&mut self) -> Option<&mut oneshot::Receiver<()>> {
-        self.ended.as_mut()
-    }
-
-    /// The same, to keep.
-    pub(crate) fn take_ended(&mut self) -> Option<oneshot::Receiver<()>> {
-        self.ended.take()
-    }
-
-    /// Has it make all it holds durable, and waits until it has ended.
-    pub(crate) fn stop(&mut self) -> Ended {
-        self.executor.push(ExecutorItem::Shutdown);
+    fn join(&mut self) -> Ended {
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Panicked)
     }
 }
 
-impl Drop for NodeThread {
+/// The housekeepers of all shards.
+#[derive(Debug)]
+pub(crate) struct NodeThreads {
+    threads: Vec<NodeThread>,
+    /// True once one of them has ended.
+    ended: watch::Receiver<bool>,
+}
+
+impl NodeThreads {
+    /// Recovers the nodes of all shards and has them run.
+    pub(crate) fn start(
+        config: &ServerConfig,
+        clock: &Arc<Clock>,
+        shards: Vec<ShardParts>,
+        stop: &watch::Sender<Shutdown>,
+    ) -> Result<Self, StartError> {
+        let (tell, ended) = watch::channel(false);
+        let mut all = Self { threads: Vec::with_capacity(shards.len()), ended };
+        for parts in shards {
+            // Those that have begun are stopped should this one fail.
+            all.threads.push(NodeThread::start(config, clock, parts, stop.clone(), tell.clone())?);
+        }
+        Ok(all)
+    }
+
+    /// Resolves when a node has ended by itself.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let mut ended = self.ended.clone();
+        async move {
+            // An error says that all of them have ended.
+            drop(ended.wait_for(|ended| *ended).await);
+        }
+    }
+
+    /// Has them make all they hold durable, and waits until they have ended. The worst of their ends.
+    pub(crate) fn stop(&mut self) -> Ended {
+        for thread in &self.threads {
+            thread.executor.push(ExecutorItem::Shutdown);
+        }
+        let ends = self.threads.iter_mut().filter(|thread| thread.thread.is_some()).map(NodeThread::join);
+        // Each one is waited for.
+        let ends: Vec<Ended> = ends.collect();
+        let is = |wanted: Ended| ends.contains(&wanted);
+        if is(Ended::Poisoned) {
+            Ended::Poisoned
+        } else if is(Ended::Panicked) || ends.is_empty() {
+            Ended::Panicked
+        } else {
+            Ended::Stopped
+        }
+    }
+}
+
+#[cfg(test)]
+impl NodeThreads {
+    /// Executor of the first shard.
+    pub(crate) fn executor(&self) -> &Arc<Executor> {
+        &self.threads[0].executor
+    }
+}
+
+impl Drop for NodeThreads {
     fn drop(&mut self) {
-        if self.thread.is_some() {
+        if self.threads.iter().any(|thread| thread.thread.is_some()) {
             self.stop();
         }
     }
@@ -94,9 +149,11 @@ fn recover(
     let (node, disk) = match journal.durability {
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
-            let disk = Arc::new(RealDisk::open(&config.data_dir)?);
+            let shard = executor.shard();
+            let disk = Arc::new(RealDisk::open(shards::folder(&config.data_dir, shard))?);
             permissions::warn_of_open_journal(&disk);
-            let journal = JournalConfig { node: node_identity::load(&config.data_dir, random)?, ..journal };
+            let node = node_identity::load(&config.data_dir, random)?;
+            let journal = JournalConfig { node, shard: shard.into(), ..journal };
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
             (node, Some(DiskThread::start(disk, executor)?))
         }

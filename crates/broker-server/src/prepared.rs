@@ -56,7 +56,7 @@ pub enum EntityChange {
 
 impl Prepared {
     pub(crate) fn new(server: Server, shared: Arc<Shared>, ports: Ports) -> Self {
-        let setup = SetupClient::of(shared.namespaces.of_default(), &shared.next_client);
+        let setup = SetupClient::of(&shared.namespaces.of_default(), &shared.next_client);
         Self { server, shared, ports, setup }
     }
 
@@ -67,14 +67,14 @@ impl Prepared {
         default: &NamespaceSettings,
         plans: &[NamespacePlan],
     ) -> Result<(), StartError> {
-        let Self { server, shared, setup, .. } = self;
-        let directory = &shared.namespaces;
+        let Self { server, shared, .. } = self;
+        let setup = shared.namespace_setup();
         let default =
             Some((DEFAULT_NAMESPACE, default)).filter(|(_, it)| **it != NamespaceSettings::default());
         let others = plans.iter().map(|plan| (&*plan.name, &plan.settings));
         server.unless_node_ends(async {
             for (name, settings) in default.into_iter().chain(others) {
-                setup.put(directory, name, settings).await?;
+                setup.put(name, settings).await?;
             }
             Ok(())
         })?
@@ -84,7 +84,7 @@ impl Prepared {
     pub fn select_namespace(&mut self, name: &str) -> Result<(), StartError> {
         let namespaces = &self.shared.namespaces;
         let served = namespaces.named(name).ok_or_else(|| StartError::NamespaceMissing(name.to_owned()))?;
-        self.setup = SetupClient::of(served, &self.shared.next_client);
+        self.setup = SetupClient::of(&served, &self.shared.next_client);
         Ok(())
     }
 

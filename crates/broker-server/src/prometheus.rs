@@ -19,7 +19,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    metrics::{Label, Metrics},
+    metrics::{ByShard, Label, Metrics},
     node_driver::NodeView,
 };
 
@@ -32,7 +32,8 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) sockets: usize,
     /// Expiry of the TLS certificate, in seconds since 1970; `None` without TLS.
     pub(crate) certificate_expires_at: Option<u64>,
-    pub(crate) node: NodeView,
+    /// The shards, by number.
+    pub(crate) shards: Vec<NodeView>,
     /// The whole broker is shown, and not some of its namespaces alone.
     pub(crate) is_whole: bool,
     pub(crate) namespaces: Vec<ShownNamespace>,
@@ -111,13 +112,10 @@ pub(crate) fn render(snapshot: MetricsSnapshot) -> Vec<String> {
     let mut registry = Registry::with_prefix("ferrybus");
     let metrics = Arc::clone(&snapshot.metrics);
     let (seconds, bytes) = (|| Some(Unit::Seconds), || Some(Unit::Bytes));
-    let mut histogram =
-        |name, help, unit: Option<Unit>, histogram: &prometheus_client::metrics::histogram::Histogram| {
-            match unit {
-                Some(unit) => registry.register_with_unit(name, help, unit, histogram.clone()),
-                None => registry.register(name, help, histogram.clone()),
-            }
-        };
+    let mut histogram = |name, help, unit: Option<Unit>, histogram: &ByShard| match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, histogram.clone()),
+        None => registry.register(name, help, histogram.clone()),
+    };
     let waiting =
         "Time that the first of what waited had to wait for its turn with the core, once for each turn";
     histogram("core_queue_time", waiting, seconds(), &metrics.queue_time);
@@ -189,28 +187,46 @@ impl Collector for Frame {
 
 impl Frame {
     fn journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let node = &self.0.node;
-        let journal = &node.journal;
         let bytes = Some(&Unit::Bytes);
-        gauge(encoder, "journal_segments", "Segments in use", None, journal.segments)?;
-        gauge(encoder, "journal_spare_segments", "Segments kept ready", None, journal.spares)?;
-        gauge(encoder, "journal_used", "Bytes of the segments in use", bytes, journal.used_bytes)?;
-        gauge(encoder, "journal_live", "Bytes of records that are still needed", bytes, journal.live_bytes)?;
-        gauge(encoder, "journal_cache", "Bytes of recent records in memory", bytes, journal.cache_bytes)?;
-        let unwritten = journal.unwritten_bytes;
-        gauge(encoder, "journal_unwritten", "Bytes of records that are not durable yet", bytes, unwritten)?;
-        if let Some(free) = journal.free_bytes {
-            gauge(encoder, "disk_free", "Free bytes of the journal's disk", bytes, free)?;
-        }
-        let full = u64::from(node.storage_full);
-        gauge(encoder, "disk_full", "Whether sends are refused for want of disk space", None, full)?;
-        let stopped = u64::from(node.compaction_stopped);
-        gauge(encoder, "journal_cleaning_stopped", "Whether space is not reclaimed any more", None, stopped)?;
-        counter(encoder, "journal_writes", "Writes of the journal", journal.writes)?;
-        counter(encoder, "journal_syncs", "Writes of the journal with a sync", journal.syncs)?;
+        let shards = &self.0.shards;
+        let mut gauge = |name, help, unit: Option<&Unit>, figure: fn(&NodeView) -> Option<u64>| {
+            if shards.iter().all(|shard| figure(shard).is_none()) {
+                return Ok(());
+            }
+            let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+            for (number, figure) in shards.iter().map(figure).enumerate() {
+                if let Some(figure) = figure {
+                    ConstGauge::new(figure).encode(metric.encode_family(&[("shard", number)])?)?;
+                }
+            }
+            Ok::<(), fmt::Error>(())
+        };
+        gauge("journal_segments", "Segments in use", None, |node| Some(node.journal.segments))?;
+        gauge("journal_spare_segments", "Segments kept ready", None, |node| Some(node.journal.spares))?;
+        gauge("journal_used", "Bytes of the segments in use", bytes, |node| Some(node.journal.used_bytes))?;
+        let live = "Bytes of records that are still needed";
+        gauge("journal_live", live, bytes, |node| Some(node.journal.live_bytes))?;
+        let cache = "Bytes of recent records in memory";
+        gauge("journal_cache", cache, bytes, |node| Some(node.journal.cache_bytes))?;
+        let unwritten = "Bytes of records that are not durable yet";
+        gauge("journal_unwritten", unwritten, bytes, |node| Some(node.journal.unwritten_bytes))?;
+        gauge("disk_free", "Free bytes of the journal's disk", bytes, |node| node.journal.free_bytes)?;
+        let full = "Whether sends are refused for want of disk space";
+        gauge("disk_full", full, None, |node| Some(node.storage_full.into()))?;
+        let stopped = "Whether space is not reclaimed any more";
+        gauge("journal_cleaning_stopped", stopped, None, |node| Some(node.compaction_stopped.into()))?;
+        let mut counter = |name, help, figure: fn(&NodeView) -> u64| {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (number, figure) in shards.iter().map(figure).enumerate() {
+                ConstCounter::new(figure).encode(metric.encode_family(&[("shard", number)])?)?;
+            }
+            Ok::<(), fmt::Error>(())
+        };
+        counter("journal_writes", "Writes of the journal", |node| node.journal.writes)?;
+        counter("journal_syncs", "Writes of the journal with a sync", |node| node.journal.syncs)?;
         let reads = "Records that had to be read back from the disk";
-        counter(encoder, "journal_disk_reads", reads, journal.disk_reads)?;
-        counter(encoder, "journal_segments_freed", "Segments given up", journal.segments_freed)
+        counter("journal_disk_reads", reads, |node| node.journal.disk_reads)?;
+        counter("journal_segments_freed", "Segments given up", |node| node.journal.segments_freed)
     }
 
     fn server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -241,11 +257,6 @@ where
 {
     let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
     ConstGauge::new(value).encode(metric)
-}
-
-fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    ConstCounter::new(value).encode(metric)
 }
 
 /// Memory of the process, where the system tells it.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a reload that cannot be done whole changes nothing; what it takes away counts for connections that are open too.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::Arc;
 
 use broker_auth::{Authority, Credentials};
 use broker_core::NamespaceSettings;
@@ -13,7 +13,7 @@ use crate::{
     clock::Clock,
     config::NamespacePlan,
     jwks_refresh::{Fetcher, KeyRefreshers, KeySource},
-    namespaces::{NamespaceDirectory, keys::NamespaceKeys, setup},
+    namespaces::{keys::NamespaceKeys, setup::NamespaceSetup},
     remote::RemoteError,
     tls::{TlsEndpoint, TlsError, TlsFiles},
 };
@@ -72,11 +72,10 @@ pub struct Reloader {
     pub(crate) lost_keys: watch::Sender<()>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) administrators: Administrators,
-    pub(crate) namespaces: Arc<NamespaceDirectory>,
+    pub(crate) setup: NamespaceSetup,
     /// Key sets of the providers of namespaces beside the default one.
     pub(crate) namespace_keys: NamespaceKeys,
     pub(crate) runtime: Handle,
-    pub(crate) next_client: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Reloader {
@@ -110,10 +109,9 @@ impl Reloader {
         self.administrators.configured().reconfigure(&administrators);
         self.namespace_keys.hand_over(&namespaces);
         let authorities = namespaces.iter().map(NamespacePlan::entry).collect();
-        self.namespaces.reconfigure(authorities, created_namespace);
-        self.namespace_keys.keep(of_namespaces, |name| self.namespaces.configured_authority(name));
-        let (directory, next_client) = (Arc::clone(&self.namespaces), Arc::clone(&self.next_client));
-        drop(self.runtime.spawn(setup::put_all(directory, next_client, default_namespace, namespaces)));
+        self.setup.directory.reconfigure(authorities, created_namespace);
+        self.namespace_keys.keep(of_namespaces, |name| self.setup.directory.configured_authority(name));
+        drop(self.runtime.spawn(self.setup.clone().put_all(default_namespace, namespaces)));
         if let Some(loaded) = loaded {
             self.tls.show(loaded);
             self.tls.check(self.clock.utc());

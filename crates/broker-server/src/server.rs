@@ -11,6 +11,7 @@ use std::{
 };
 
 use amqp_gateway::{GatewayConfig, RefusalLog};
+use broker_log::Durability;
 use tokio::{
     runtime::{Builder, EnterGuard, Runtime},
     sync::{oneshot, watch},
@@ -29,18 +30,20 @@ use crate::{
     ingress_credit::IngressCredit,
     io_threads::Threads,
     jwks_refresh::{Fetcher, KeyRefreshers},
-    metrics::Metrics,
+    metrics::{Metrics, ShardMetrics},
     namespaces::{
         NamespaceDirectory,
         change::{ShardNamespaces, tell_of_lost_keys, tell_to_leave},
         directory::DirectoryConfig,
         keys::NamespaceKeys,
+        setup::NamespaceSetup,
     },
     node_driver::Ended,
-    node_thread::NodeThread,
+    node_thread::{NodeThreads, ShardParts},
     otlp::{Exporter, Spans},
     prepared::{Ports, Prepared},
     reload::Reloader,
+    shards::{self, Shards},
     shared::SharedParts,
     shutdown::{self, Shutdown},
     signals::{Action, Signals},
@@ -72,7 +75,7 @@ pub struct Server {
     http_addresses: Vec<SocketAddr>,
     stop: watch::Sender<Shutdown>,
     connection_limit: ConnectionLimit,
-    node: NodeThread,
+    node: NodeThreads,
     reloader: Reloader,
     shutdown_time_out: Duration,
 }
@@ -95,18 +98,15 @@ impl Server {
         // First, so that a wrong address fails at once and not when a large journal has been read.
         let ports = Ports::take(config)?;
         let clock = Arc::new(Clock::default());
-        let executor = Arc::new(Executor::new(Arc::clone(&clock), Arc::clone(&metrics)));
+        let shards = shards(config, &clock, &metrics)?;
         let (stop, stopped) = watch::channel(Shutdown::No);
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
         let gateway = Arc::new(gateway_config(config));
-        let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), &executor));
+        let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), shards.first()));
         drop(runtime.spawn(tell_to_leave(namespaces.watch_left(), Arc::clone(&listing))));
-        let (space, news) = watch::channel(DiskState::default());
-        let of_shard = Box::new(ShardNamespaces::new(Arc::clone(&namespaces), &executor));
-        let node = NodeThread::start(config, &clock, &executor, of_shard, space, stop.clone())?;
-        watch_disk(config, &runtime, news, &executor);
+        let node = start_shards(config, &clock, (&shards, &namespaces), (&runtime, &stop))?;
         let key_refreshers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
         let administrators = Administrators::new(Arc::clone(&config.administrators), Arc::clone(&namespaces));
@@ -114,14 +114,17 @@ impl Server {
         let reloader = Reloader {
             authority: Arc::clone(&config.authority),
             administrators: administrators.clone(),
-            namespaces: Arc::clone(&namespaces),
+            setup: NamespaceSetup {
+                directory: Arc::clone(&namespaces),
+                shards: shards.clone(),
+                next_client: Arc::clone(&next_client),
+            },
             tls: Arc::clone(&tls),
             key_refreshers,
             namespace_keys: keep_namespace_keys(config, &runtime)?,
             lost_keys,
             clock: Arc::clone(&clock),
             runtime: runtime.handle().clone(),
-            next_client: Arc::clone(&next_client),
         };
         let spans = start_exporter(config, &runtime, &metrics, &stopped)?;
         let connection_limit = ConnectionLimit::new(config.max_connections);
@@ -132,7 +135,7 @@ impl Server {
             administrators,
             metrics,
             clock,
-            executor,
+            shards,
             tls,
             next_client,
             connection_limit: connection_limit.clone(),
@@ -200,20 +203,14 @@ impl Server {
     /// The same with `signals`, which were watched before. `reload` is called for each one that asks for it.
     pub fn run(mut self, mut signals: Signals, mut reload: impl FnMut(&mut Reloader)) -> Outcome {
         signals.watch_shutdown();
-        let ended = self.node.take_ended();
+        let ended = self.node.ended();
         let Some(runtime) = &self.runtime else { return self.stop() };
         runtime.block_on(async {
-            let node = async {
-                match ended {
-                    Some(ended) => drop(ended.await),
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::pin!(node);
+            tokio::pin!(ended);
             loop {
                 let (action, signal) = tokio::select! {
                     came = signals.next() => came,
-                    () = &mut node => return warn!("the node has ended"),
+                    () = &mut ended => return warn!("the node has ended"),
                 };
                 match action {
                     Action::Shutdown => return info!(%signal, "stopping"),
@@ -260,12 +257,9 @@ impl Server {
         let Some(runtime) = &self.runtime else { return Err(StartError::Journal) };
         let ended = self.node.ended();
         runtime.block_on(async {
-            match ended {
-                None => Ok(wanted.await),
-                Some(ended) => tokio::select! {
-                    result = wanted => Ok(result),
-                    _ = ended => Err(StartError::Journal),
-                },
+            tokio::select! {
+                result = wanted => Ok(result),
+                () = ended => Err(StartError::Journal),
             }
         })
     }
@@ -314,17 +308,54 @@ fn start_exporter(
     Ok(Some(spans))
 }
 
-/// Has the log tell when the disk is full, and when it is not any more.
+/// The executors of all shards.
+fn shards(config: &ServerConfig, clock: &Arc<Clock>, metrics: &Metrics) -> Result<Shards, StartError> {
+    let count = match config.journal.durability {
+        Durability::None => config.shards.max(1),
+        Durability::Fsync | Durability::Os => shards::count(&config.data_dir, config.shards)?,
+    };
+    if count > config.shards.max(1) {
+        warn!(
+            shards = count,
+            configured = config.shards,
+            "more shards have a journal than are configured: all of them are opened"
+        );
+    }
+    let executor =
+        |shard| Arc::new(Executor::new(shard, Arc::clone(clock), Arc::new(ShardMetrics::of(metrics, shard))));
+    Ok(Shards::new((0..count).map(executor)))
+}
+
+/// Recovers all shards and has them run.
+fn start_shards(
+    config: &ServerConfig,
+    clock: &Arc<Clock>,
+    (shards, namespaces): (&Shards, &Arc<NamespaceDirectory>),
+    (runtime, stop): (&Runtime, &watch::Sender<Shutdown>),
+) -> Result<NodeThreads, StartError> {
+    let parts = shards.all().iter().map(|executor| ShardParts {
+        executor: Arc::clone(executor),
+        namespaces: Box::new(ShardNamespaces::new(Arc::clone(namespaces), executor)),
+        space: watch_disk(config, runtime, executor),
+    });
+    NodeThreads::start(config, clock, parts.collect(), stop)
+}
+
+/// Has the log tell when the disk of a shard is full, and when it is not any more.
 fn watch_disk(
     config: &ServerConfig,
     runtime: &Runtime,
-    news: watch::Receiver<DiskState>,
     executor: &Arc<Executor>,
-) {
-    let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
+) -> watch::Sender<DiskState> {
+    let (space, news) = watch::channel(DiskState::default());
+    let path = shards::folder(&config.data_dir, executor.shard());
+    let volume = Volume { path, reserve_bytes: config.journal.reserve_bytes };
     let asked = Arc::clone(executor);
-    let measure = move || asked.push(ExecutorItem::View(oneshot::channel().0));
+    let measure = move || {
+        asked.push(ExecutorItem::View(oneshot::channel().0));
+    };
     drop(runtime.spawn(log_full_disk(volume, news, measure)));
+    space
 }
 
 /// The directory, with the default namespace.

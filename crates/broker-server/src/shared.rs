@@ -20,14 +20,14 @@ use crate::{
     config::{MissingRight, ServerConfig},
     connection_limit::ConnectionLimit,
     connections::Connections,
-    executor::Executor,
     http::{LastProbe, ScrapeThrottle, Scrapes},
     io_threads::Spawner,
     metrics::Metrics,
-    namespaces::NamespaceDirectory,
+    namespaces::{NamespaceDirectory, setup::NamespaceSetup},
     observability::ObservabilityConfig,
     otlp::Spans,
     randomness::random,
+    shards::Shards,
     shutdown::Shutdown,
     start_error::StartError,
     tls::TlsEndpoint,
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) namespaces: Arc<NamespaceDirectory>,
     pub(crate) administrators: Administrators,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) executor: Arc<Executor>,
+    pub(crate) shards: Shards,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Arc<TlsEndpoint>,
     pub(crate) next_client: Arc<AtomicU64>,
@@ -75,6 +75,17 @@ pub(crate) struct Shared {
     pub(crate) stop: watch::Receiver<Shutdown>,
 }
 
+impl Shared {
+    /// The server's own way to change namespaces.
+    pub(crate) fn namespace_setup(&self) -> NamespaceSetup {
+        NamespaceSetup {
+            directory: Arc::clone(&self.namespaces),
+            shards: self.shards.clone(),
+            next_client: Arc::clone(&self.next_client),
+        }
+    }
+}
+
 /// The parts of a server that its connections share; the rest is made of the configuration.
 pub(crate) struct SharedParts {
     pub(crate) gateway: Arc<GatewayConfig>,
@@ -82,7 +93,7 @@ pub(crate) struct SharedParts {
     pub(crate) administrators: Administrators,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) executor: Arc<Executor>,
+    pub(crate) shards: Shards,
     pub(crate) tls: Arc<TlsEndpoint>,
     pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) connection_limit: ConnectionLimit,
@@ -104,7 +115,7 @@ impl SharedParts {
             metrics: self.metrics,
             profile: config.core.profile,
             clock: self.clock,
-            executor: self.executor,
+            shards: self.shards,
             tls: self.tls,
             next_client: self.next_client,
             seed: u64::from_be_bytes(random()?),

@@ -67,9 +67,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 fn namespace(command: NamespaceCommand) -> Result<(), Failure> {
     match command {
-        NamespaceCommand::Create { name, given, admin } => {
+        NamespaceCommand::Create { name, given, shard, admin } => {
             client::run_at(BrokerEndpoint::of_administrator(&admin)?, |target| {
-                namespaces::create(target, &name, &given, admin.connect.json)
+                namespaces::create(target, &name, (&given, shard), admin.connect.json)
             })
         }
         NamespaceCommand::Show { name, admin } => {

@@ -67,12 +67,6 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
 /// Refuses settings that this version reads and does not carry out: a broker that ignored them would promise what it does not
 /// keep.
 fn refuse_unsupported(server: &ServerConfig, has_max_memory: bool) -> Result<(), Failure> {
-    if server.shards > 1 {
-        return Err(Failure::misuse(format_args!(
-            "`shards` is {}: this version has one shard",
-            server.shards
-        )));
-    }
     if has_max_memory && server.max_memory_bytes.is_some() {
         return Err(Failure::misuse("`limits.max_memory` is set: this version does not bound its memory"));
     }

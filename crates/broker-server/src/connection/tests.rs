@@ -104,7 +104,7 @@ fn submit_item(executor: &Executor, commands: Vec<Command>) {
 
 /// A node with the queue `q`, whose locks last long, and the other's effect queue.
 fn begun(clock: &Arc<Clock>) -> (Arc<Executor>, Arc<EffectQueue>) {
-    let executor = Arc::new(Executor::new(Arc::clone(clock), Arc::default()));
+    let executor = Arc::new(Executor::new(0, Arc::clone(clock), Arc::default()));
     let other = begin(&executor, clock);
     (executor, other)
 }
@@ -311,7 +311,7 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
     let (clock, stop) = (Arc::default(), watch::Sender::new(Shutdown::No));
-    let executor = Arc::new(Executor::new(Arc::clone(&clock), Arc::default()));
+    let executor = Arc::new(Executor::new(0, Arc::clone(&clock), Arc::default()));
     let directory = directory(&executor, LIMIT);
     let (sockets, mut running): (Vec<Socket>, Vec<Running>) = NAMES
         .iter()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use broker_core::{ClientId, Command, Effect, Ticket};
-use broker_node::{NamespaceCommand, NamespaceRequest};
+use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tokio::sync::oneshot;
 
 use super::{answer::Refusal, context::RequestContext};
@@ -23,11 +23,22 @@ use crate::{
     submission::submit,
 };
 
-/// Status of the node; `None`: it does not answer within `patience`, or has ended.
-pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option<NodeView> {
-    let (tell, answer) = oneshot::channel();
-    context.shared.executor.push(ExecutorItem::View(tell));
-    tokio::time::timeout(patience, answer).await.ok()?.ok()
+/// Status of the node of each shard; `None`: one does not answer within `patience`, or has ended.
+pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option<Vec<NodeView>> {
+    let ask = |executor: &Arc<Executor>| {
+        let (tell, answer) = oneshot::channel();
+        executor.push(ExecutorItem::View(tell));
+        answer
+    };
+    let asked: Vec<_> = context.shared.shards.all().iter().map(ask).collect();
+    let mut views = Vec::with_capacity(asked.len());
+    let all = async {
+        for answer in asked {
+            views.push(answer.await.ok()?);
+        }
+        Some(views)
+    };
+    tokio::time::timeout(patience, all).await.ok()?
 }
 
 /// A client for one request, gone with it, also when the peer hangs up before the answer.
@@ -51,6 +62,14 @@ impl<'a> CoreClient<'a> {
         let executor = Arc::clone(&namespace.executor);
         executor.push(ExecutorItem::Register(client, namespace.id, Arc::clone(&effect_queue)));
         Self { context, executor, client, effect_queue }
+    }
+
+    /// A new client of a shard, for changes of its namespaces.
+    pub(super) fn of_shard(context: &'a RequestContext, executor: &Arc<Executor>) -> Self {
+        let client = ClientId(context.shared.next_client.fetch_add(1, Ordering::Relaxed));
+        let effect_queue = Arc::<EffectQueue>::default();
+        executor.push(ExecutorItem::Register(client, NamespaceId::DEFAULT, Arc::clone(&effect_queue)));
+        Self { context, executor: Arc::clone(executor), client, effect_queue }
     }
 
     /// Has the shard change a namespace.

@@ -72,14 +72,14 @@ fn ending(context: &RequestContext) -> Option<HealthProblem> {
 
 async fn look(context: &RequestContext) -> Option<HealthProblem> {
     match core_client::look(context, PATIENCE).await {
-        Some(node) => node.storage_full.then_some(HealthProblem::DiskFull),
+        Some(shards) => shards.iter().any(|node| node.storage_full).then_some(HealthProblem::DiskFull),
         None => Some(silence(context)),
     }
 }
 
 /// Reason why the node has not answered.
 pub(super) fn silence(context: &RequestContext) -> HealthProblem {
-    let ended = context.shared.executor.has_ended();
+    let ended = context.shared.shards.has_ended();
     ending(context).unwrap_or(if ended { HealthProblem::Ended } else { HealthProblem::Silent })
 }
 

@@ -67,14 +67,17 @@ async fn text(context: &RequestContext, is_whole: bool) -> Result<Vec<String>, R
 
 async fn snapshot(context: &RequestContext, is_whole: bool) -> Result<MetricsSnapshot, Refusal> {
     let shared = &context.shared;
-    let node = core_client::look(context, probe::PATIENCE).await;
-    let node = node.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
+    let views = core_client::look(context, probe::PATIENCE).await;
+    let views = views.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
     let seen = if is_whole { shared.namespaces.all() } else { vec![Arc::clone(&context.namespace)] };
     let (mut entities, mut all_shown) = (Vec::new(), true);
     for namespace in &seen {
         all_shown &= add_entities(context, namespace, &mut entities).await?;
     }
-    let namespaces = seen.iter().map(|served| ShownNamespace::new(served, &node)).collect();
+    let namespaces = seen
+        .iter()
+        .map(|served| ShownNamespace::new(served, views.get(usize::from(served.executor.shard()))));
+    let namespaces = namespaces.collect();
     Ok(MetricsSnapshot {
         now: shared.clock.utc(),
         metrics: Arc::clone(&shared.metrics),
@@ -82,7 +85,7 @@ async fn snapshot(context: &RequestContext, is_whole: bool) -> Result<MetricsSna
         namespaces,
         sockets: shared.connection_limit.taken(),
         certificate_expires_at: shared.tls.expires_at(),
-        node,
+        shards: views,
         entities,
         all_shown,
     })

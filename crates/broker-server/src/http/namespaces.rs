@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use std::sync::Arc;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::rfc_3339_millis;
 use broker_auth::{Right, split_authority};
@@ -27,6 +29,7 @@ use super::{
 };
 use crate::{
     audit::Entry,
+    executor::Executor,
     namespace_names::HostName,
     namespaces::ServedNamespace,
     node_driver::{NamespaceFigures, NodeView},
@@ -98,6 +101,8 @@ struct SettingsBody {
     weight: Option<u16>,
     held: Option<bool>,
     limits: Map<String, Value>,
+    /// The shard in which it is created.
+    shard: Option<u16>,
 }
 
 /// Body of a request for a key.
@@ -216,7 +221,11 @@ async fn put(
     let only_create = is_for_new(&request);
     let body = context.body(request.into_body()).await?;
     let body: SettingsBody = if body.is_empty() { SettingsBody::default() } else { parse(&body)? };
-    let before = context.shared.namespaces.named(name).map(|served| served.definition());
+    // Names are unique among the shards, each of which knows its own alone.
+    let _alone = context.shared.namespaces.creation().await;
+    let served = context.shared.namespaces.named(name);
+    let executor = shard_of(context, served.as_deref(), body.shard)?;
+    let before = served.map(|served| served.definition());
     let settings = settings(body, before.as_ref().map(|definition| &definition.settings))?;
     if let Some(definition) = &before {
         refuse_change_of_configured(context, definition, &settings)?;
@@ -224,7 +233,7 @@ async fn put(
     let uid = u128::from_be_bytes(random().map_err(|error| Refusal::Full(error.to_string()))?);
     let is_new = before.is_none();
     let command = NamespaceCommand::Put { name: name.into(), settings, uid, only_create };
-    change(context, command).await?;
+    change_in(context, &executor, command).await?;
     let served = existing(context, name)?;
     let view = figures(context).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -238,7 +247,7 @@ fn is_for_new<B>(request: &Request<B>) -> bool {
 
 /// The settings of a body. Whether the namespace is held stays as it is where the body does not say.
 fn settings(body: SettingsBody, before: Option<&NamespaceSettings>) -> Result<NamespaceSettings, Refusal> {
-    let SettingsBody { hostnames, weight, held, limits } = body;
+    let SettingsBody { hostnames, weight, held, limits, .. } = body;
     let bad = |text: String| Refusal::Bad(text);
     let mut settings = NamespaceSettings {
         held: held.unwrap_or_else(|| before.is_some_and(|before| before.held)),
@@ -385,11 +394,49 @@ fn rights_of(words: &[String]) -> Result<Vec<AccessRight>, Refusal> {
     Ok(rights)
 }
 
-/// Has the namespace changed, and gives its definition.
+/// The shard of a namespace, or the one in which it is created: that which the request names, or the least loaded one.
+fn shard_of(
+    context: &RequestContext,
+    served: Option<&ServedNamespace>,
+    wanted: Option<u16>,
+) -> Result<Arc<Executor>, Refusal> {
+    let shared = &context.shared;
+    if let Some(served) = served {
+        let number = served.executor.shard();
+        return match wanted.filter(|wanted| *wanted != number) {
+            None => Ok(Arc::clone(&served.executor)),
+            Some(_) => {
+                Err(Refusal::Conflict(format!("the namespace `{}` lives in shard {number}", served.name)))
+            }
+        };
+    }
+    match wanted {
+        None => Ok(shared.namespaces.least_loaded(&shared.shards)),
+        Some(number) => {
+            let missing = || Refusal::Bad(format!("there is no shard {number}"));
+            shared.shards.get(number).map(Arc::clone).ok_or_else(missing)
+        }
+    }
+}
+
+/// Has a namespace that exists changed, and gives its definition.
 async fn change(context: &RequestContext, command: NamespaceCommand) -> Result<NamespaceDefinition, Refusal> {
-    let default = context.shared.namespaces.of_default();
-    let client = CoreClient::in_namespace(context, &default);
-    match client.change_namespace(command).await? {
+    let name = match &command {
+        NamespaceCommand::Put { name, .. }
+        | NamespaceCommand::PutKey { name, .. }
+        | NamespaceCommand::RemoveKey { name, .. }
+        | NamespaceCommand::Delete { name } => name.to_string(),
+    };
+    let executor = Arc::clone(&existing(context, &name)?.executor);
+    change_in(context, &executor, command).await
+}
+
+async fn change_in(
+    context: &RequestContext,
+    executor: &Arc<Executor>,
+    command: NamespaceCommand,
+) -> Result<NamespaceDefinition, Refusal> {
+    match CoreClient::of_shard(context, executor).change_namespace(command).await? {
         Effect::NamespaceDone { definition, .. } => Ok(*definition),
         Effect::NamespaceRefused { error, .. } => Err(refusal(error)),
         _ => Err(Refusal::Stopping),
@@ -410,19 +457,20 @@ fn refusal(error: NamespaceError) -> Refusal {
     }
 }
 
-fn existing(context: &RequestContext, name: &str) -> Result<std::sync::Arc<ServedNamespace>, Refusal> {
+fn existing(context: &RequestContext, name: &str) -> Result<Arc<ServedNamespace>, Refusal> {
     context.shared.namespaces.named(name).ok_or_else(|| Refusal::NotFound(format!("{ROOT}/{name}")))
 }
 
-async fn figures(context: &RequestContext) -> Result<NodeView, Refusal> {
+async fn figures(context: &RequestContext) -> Result<Vec<NodeView>, Refusal> {
     let view = core_client::look(context, probe::PATIENCE).await;
     view.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))
 }
 
-fn shown(context: &RequestContext, served: &ServedNamespace, view: &NodeView) -> Value {
+fn shown(context: &RequestContext, served: &ServedNamespace, views: &[NodeView]) -> Value {
     let definition = served.definition();
     let NamespaceDefinition { slot, uid, name, state, settings, created_at, updated_at, .. } = &*definition;
-    let figures = view.namespaces.iter().find(|figures| figures.id == served.id);
+    let node = views.get(usize::from(served.executor.shard()));
+    let figures = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
     let of = |figure: fn(&NamespaceFigures) -> u64| figures.map(figure);
     let limits = NamespaceLimit::ALL.map(|limit| (limit.key().to_owned(), json!(settings.limits.get(limit))));
     let state = match state {
@@ -435,7 +483,7 @@ fn shown(context: &RequestContext, served: &ServedNamespace, view: &NodeView) ->
         "uid": format!("{uid:032x}"),
         "state": state,
         "slot": slot.0,
-        "shard": 0,
+        "shard": served.executor.shard(),
         "from_file": context.shared.namespaces.is_configured(name),
         "hostnames": settings.hostnames,
         "weight": settings.weight,

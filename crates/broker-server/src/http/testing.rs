@@ -3,7 +3,7 @@
 //! Invariant: has an effect only in a broker that was started for testing, and only for clients that may manage the
 //! whole namespace.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use broker_auth::{Right, Scope};
 use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming};
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     audit::Entry,
     clock::{AHEAD_MAX, millis},
-    executor::ExecutorItem,
+    executor::{Executor, ExecutorItem},
 };
 
 /// Body of a request to move the clock.
@@ -47,9 +47,20 @@ pub(super) async fn advance(
     let body = context.body(request.into_body()).await?;
     let asked: Advance = parse(&body)?;
     audit(context, &who, "clock-advance", &format!("{} ms", asked.by_ms));
-    let (tell, new_time) = oneshot::channel();
-    context.shared.executor.push(ExecutorItem::Advance(Duration::from_millis(asked.by_ms), tell));
-    match new_time.await {
+    let advance = |executor: &Arc<Executor>, by| {
+        let (tell, new_time) = oneshot::channel();
+        executor.push(ExecutorItem::Advance(by, tell));
+        new_time
+    };
+    // All shards have one clock: the first one moves it, and the others do what has become due.
+    let shards = &context.shared.shards;
+    let first = advance(shards.first(), Duration::from_millis(asked.by_ms)).await;
+    if matches!(first, Ok(Some(_))) {
+        for executor in shards.all().iter().skip(1) {
+            advance(executor, Duration::ZERO).await.ok();
+        }
+    }
+    match first {
         Ok(Some(now)) => Ok(time_response(context, now.as_millis())),
         Ok(None) => {
             let days = AHEAD_MAX.as_secs() / 86_400;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Weak};
 
-use broker_core::{AuthorizationRule, NamespaceDefinition};
+use broker_core::{AuthorizationRule, NamespaceDefinition, NamespaceSlot};
 use broker_node::NamespaceId;
 use tokio::sync::watch;
 
@@ -30,11 +30,17 @@ impl ShardNamespaces {
 impl NamespaceObserver for ShardNamespaces {
     fn apply(&self, definition: NamespaceDefinition) -> Option<NamespaceId> {
         let executor = self.executor.upgrade()?;
+        // The default namespace is that of the first shard. In the others nobody reaches it.
+        if executor.shard() > 0 && definition.slot == NamespaceSlot::DEFAULT {
+            return None;
+        }
         self.directory.apply(definition, &executor).map(|served| served.id)
     }
 
     fn set_entity_keys(&self, id: NamespaceId, entity: &str, rules: &[AuthorizationRule]) {
-        self.directory.set_entity_keys(id, entity, rules);
+        if let Some(executor) = self.executor.upgrade() {
+            self.directory.set_entity_keys((executor.shard(), id), entity, rules);
+        }
     }
 }
 

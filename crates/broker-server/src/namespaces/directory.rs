@@ -21,6 +21,7 @@ use crate::{
     host_table::{HostLookup, HostTable, NameConflict},
     ingress_credit::IngressCredit,
     namespace_names::{HostName, NamespaceName},
+    shards::Shards,
 };
 
 /// The namespaces, and what the configuration says of them.
@@ -35,12 +36,16 @@ pub(crate) struct NamespaceDirectory {
     lost_keys: watch::Sender<()>,
     /// Sent when connections of a namespace have to leave it.
     left: watch::Sender<()>,
+    creation: tokio::sync::Mutex<()>,
 }
 
 struct Table {
     hosts: HostTable<Arc<ServedNamespace>>,
-    by_id: BTreeMap<NamespaceId, Arc<ServedNamespace>>,
+    by_id: BTreeMap<Residence, Arc<ServedNamespace>>,
 }
+
+/// Shard of a namespace, and its id there.
+type Residence = (u16, NamespaceId);
 
 /// Credentials of the configuration.
 struct Configured {
@@ -108,14 +113,15 @@ impl NamespaceDirectory {
         let name = NamespaceName::parse(DEFAULT_NAMESPACE).expect("the constant is a name");
         let hosts = HostTable::new(name, [], Arc::clone(&served), strict);
         let directory = Self {
-            table: RwLock::new(Table { hosts, by_id: BTreeMap::from([(served.id, served)]) }),
+            table: RwLock::new(Table { hosts, by_id: BTreeMap::from([(served.residence(), served)]) }),
             configured: Mutex::new(Configured { authorities, created }),
             gateway,
             ingress_credit,
             lost_keys,
             left: watch::Sender::new(()),
+            creation: tokio::sync::Mutex::new(()),
         };
-        directory.list_again(NamespaceId::DEFAULT);
+        directory.list_again((0, NamespaceId::DEFAULT));
         directory
     }
 
@@ -160,8 +166,26 @@ impl NamespaceDirectory {
     }
 
     /// The namespace with this id.
-    pub(crate) fn get(&self, id: NamespaceId) -> Option<Arc<ServedNamespace>> {
+    fn get(&self, id: Residence) -> Option<Arc<ServedNamespace>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).map(Arc::clone)
+    }
+
+    /// Names are given while this is held, for a name is unique among all shards.
+    pub(crate) async fn creation(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.creation.lock().await
+    }
+
+    /// The shard for a new namespace: that with the fewest connections, and among those with the fewest namespaces.
+    pub(crate) fn least_loaded(&self, shards: &Shards) -> Arc<Executor> {
+        let mut loads = vec![(0, 0); shards.all().len()];
+        for served in self.all() {
+            if let Some((connections, namespaces)) = loads.get_mut(usize::from(served.executor.shard())) {
+                *connections += served.connections();
+                *namespaces += 1;
+            }
+        }
+        let least = loads.iter().zip(shards.all()).min_by_key(|(load, _)| **load);
+        least.map_or_else(|| Arc::clone(shards.first()), |(_, executor)| Arc::clone(executor))
     }
 
     /// All namespaces, by name.
@@ -179,7 +203,7 @@ impl NamespaceDirectory {
         definition: NamespaceDefinition,
         executor: &Arc<Executor>,
     ) -> Option<Arc<ServedNamespace>> {
-        let id = NamespaceId::of(&definition);
+        let id = (executor.shard(), NamespaceId::of(&definition));
         let Some(served) = self.get(id) else {
             return (definition.state != NamespaceState::Deleted).then(|| self.add(definition, executor));
         };
@@ -212,16 +236,16 @@ impl NamespaceDirectory {
         let name = &*served.name;
         info!(namespace = name, "a namespace is served");
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        table.by_id.insert(served.id, Arc::clone(&served));
+        table.by_id.insert(served.residence(), Arc::clone(&served));
         drop(table);
         if served.definition().state == NamespaceState::Active {
-            self.list_again(served.id);
+            self.list_again(served.residence());
         }
         served
     }
 
     /// Lists the names of a namespace, as its definition has them now.
-    fn list_again(&self, id: NamespaceId) {
+    fn list_again(&self, id: Residence) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let Some(served) = table.by_id.get(&id).map(Arc::clone) else { return };
         let Ok(name) = NamespaceName::parse(&served.name) else { return };
@@ -242,12 +266,12 @@ impl NamespaceDirectory {
             table.hosts.remove(&name);
         }
         if served.definition().state == NamespaceState::Deleted {
-            table.by_id.remove(&served.id);
+            table.by_id.remove(&served.residence());
         }
     }
 
     /// An entity of a namespace has these keys.
-    pub(crate) fn set_entity_keys(&self, id: NamespaceId, entity: &str, rules: &[AuthorizationRule]) {
+    pub(crate) fn set_entity_keys(&self, id: (u16, NamespaceId), entity: &str, rules: &[AuthorizationRule]) {
         let Some(served) = self.get(id) else { return };
         if served.authority.set_entity_rules(entity, amqp_gateway::entity_rules(rules)) {
             self.lost_keys.send_replace(());

@@ -57,6 +57,11 @@ impl ServedNamespace {
         served
     }
 
+    /// Its shard, and its id there.
+    pub(crate) fn residence(&self) -> (u16, NamespaceId) {
+        (self.executor.shard(), self.id)
+    }
+
     /// The definition, as it is now.
     pub(crate) fn definition(&self) -> Arc<NamespaceDefinition> {
         Arc::clone(&self.definition.read().unwrap_or_else(PoisonError::into_inner))

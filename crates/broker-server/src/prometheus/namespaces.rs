@@ -39,9 +39,9 @@ const FAMILIES: [(&str, &str, &str); 9] = [
 
 impl ShownNamespace {
     /// A namespace, as the server and its shard see it.
-    pub(crate) fn new(served: &ServedNamespace, node: &NodeView) -> Self {
+    pub(crate) fn new(served: &ServedNamespace, node: Option<&NodeView>) -> Self {
         let definition = served.definition();
-        let of_node = node.namespaces.iter().find(|figures| figures.id == served.id);
+        let of_node = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
         let figures = [
             of_node.map_or(0, |figures| figures.entities),
             of_node.map_or(0, |figures| figures.live_bytes),

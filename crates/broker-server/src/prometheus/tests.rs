@@ -3,7 +3,7 @@ use std::time::Duration;
 use broker_core::{Activity, EntitySettings, EntityVersion, QueueId};
 
 use super::*;
-use crate::metrics::{ConnectionGauge, Transport};
+use crate::metrics::{ConnectionGauge, ShardMetrics, Transport};
 
 fn report(name: &str, kind: EntityKind) -> EntityReport {
     EntityReport {
@@ -47,12 +47,12 @@ fn snapshot(entities: Vec<EntityReport>) -> MetricsSnapshot {
         metrics: Arc::default(),
         sockets: 9,
         certificate_expires_at: Some(2_000_000_000),
-        node: NodeView {
+        shards: vec![NodeView {
             namespaces: Vec::new(),
             journal: node.journal().stats(),
             storage_full: false,
             compaction_stopped: false,
-        },
+        }],
         is_whole: true,
         namespaces: Vec::new(),
         entities: entities.into_iter().map(|report| ShownEntity::new(&"default".into(), report)).collect(),
@@ -104,24 +104,25 @@ fn measurements_of_the_server_are_shown() {
     let _open = ConnectionGauge::take(Arc::clone(&metrics), Transport::Tls, here);
     drop(ConnectionGauge::take(Arc::clone(&metrics), Transport::WebSocket, here));
     metrics.refuse("connection_limit");
-    metrics.wrote(1_000, 3, Duration::from_micros(150));
-    metrics.queue_time.observe(0.0);
+    let shard = ShardMetrics::of(&metrics, 1);
+    shard.wrote(1_000, 3, Duration::from_micros(150));
+    shard.queue_time.observe(0.0);
     let text = rendered(shown);
     let expected = [
         "ferrybus_connections{transport=\"tls\",authentication=\"none\"} 1",
         "ferrybus_connections_opened_total{transport=\"websocket\"} 1",
         "ferrybus_connections_refused_total{reason=\"connection_limit\"} 1",
-        "ferrybus_journal_write_time_seconds_count 1",
-        "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\"} 1",
-        "ferrybus_journal_batch_bytes_sum 1000.0",
-        "ferrybus_journal_batch_records_sum 3.0",
-        "ferrybus_journal_batch_records_bucket{le=\"1.0\"} 0",
-        "ferrybus_journal_batch_records_bucket{le=\"4.0\"} 1",
-        "ferrybus_core_queue_time_seconds_bucket{le=\"0.000001\"} 1",
+        "ferrybus_journal_write_time_seconds_count{shard=\"1\"} 1",
+        "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\",shard=\"1\"} 1",
+        "ferrybus_journal_batch_bytes_sum{shard=\"1\"} 1000.0",
+        "ferrybus_journal_batch_records_sum{shard=\"1\"} 3.0",
+        "ferrybus_journal_batch_records_bucket{le=\"1.0\",shard=\"1\"} 0",
+        "ferrybus_journal_batch_records_bucket{le=\"4.0\",shard=\"1\"} 1",
+        "ferrybus_core_queue_time_seconds_bucket{le=\"0.000001\",shard=\"1\"} 1",
         "ferrybus_sockets 9",
         "ferrybus_tls_certificate_expiry_timestamp_seconds 2000000000",
         "ferrybus_entities_left_out 0",
-        "ferrybus_disk_full 0",
+        "ferrybus_disk_full{shard=\"0\"} 0",
     ];
     for sample in expected {
         assert!(has(&text, sample), "{sample} is not in\n{text}");
@@ -173,8 +174,9 @@ fn the_page_on_metrics_lists_each_name_and_no_other() {
     let metrics = Arc::clone(&everything.metrics);
     let _open = ConnectionGauge::take(Arc::clone(&metrics), Transport::Tls, "127.0.0.1:1".parse().unwrap());
     metrics.refuse("connection_limit");
+    drop(ShardMetrics::of(&metrics, 0));
     metrics.refuse_login("plain", "wrong_key");
-    everything.node.journal.free_bytes = Some(1);
+    everything.shards[0].journal.free_bytes = Some(1);
     let text = rendered(everything);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let mut shown: Vec<String> = types

@@ -71,10 +71,10 @@ fn register() -> ExecutorItem {
 #[test]
 fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
-    server.node.executor.begin(fragile());
+    server.node.executor().begin(fragile());
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    server.node.executor.push(register());
-    server.node.executor.push(send_to_topic());
+    server.node.executor().push(register());
+    server.node.executor().push(send_to_topic());
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
     drop(wire);
@@ -116,13 +116,13 @@ fn on_a_failing_disk() -> (NodeDriver, IoDone) {
 fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
     let (node_driver, failed) = on_a_failing_disk();
-    server.node.executor.begin(node_driver);
+    server.node.executor().begin(node_driver);
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    assert!(!server.node.executor.has_ended());
-    server.node.executor.push(ExecutorItem::Io(failed));
+    assert!(!server.node.executor().has_ended());
+    server.node.executor().push(ExecutorItem::Io(failed));
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
-    assert!(server.node.executor.has_ended(), "what is brought now is handled by nobody");
+    assert!(server.node.executor().has_ended(), "what is brought now is handled by nobody");
     drop(wire);
     assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
 }
@@ -164,9 +164,9 @@ fn everybody_is_told(server: &Server, reason: &str) {
 fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
     let server = Server::start(&watched()).unwrap();
     let (node_driver, failed) = on_a_failing_disk();
-    server.node.executor.begin(node_driver);
+    server.node.executor().begin(node_driver);
     assert_eq!(probe(&server, "/readyz").0, 200);
-    server.node.executor.push(ExecutorItem::Io(failed));
+    server.node.executor().push(ExecutorItem::Io(failed));
     let mut stop = server.stop.subscribe();
     assert_eq!(server.runtime.as_ref().unwrap().block_on(shutdown::ordered(&mut stop)), Shutdown::Failed);
     everybody_is_told(&server, "the journal failed, nothing is accepted until a restart");
@@ -189,10 +189,10 @@ fn slow() -> NodeDriver {
 #[test]
 fn a_core_that_does_not_answer_is_told_from_one_that_does() {
     let server = Server::start(&watched()).unwrap();
-    server.node.executor.begin(slow());
+    server.node.executor().begin(slow());
     assert_eq!(probe(&server, "/healthz").0, 200);
     let held = HELD.lock().unwrap();
-    let executor = Arc::clone(&server.node.executor);
+    let executor = Arc::clone(server.node.executor());
     executor.push(register());
     let stuck = thread::spawn(move || executor.push(send_to_topic()));
     let patience = Instant::now() + Duration::from_secs(60);
@@ -214,7 +214,7 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     let started = Instant::now();
     let server = Server::start(&config()).unwrap();
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    let executor = Arc::downgrade(&server.node.executor);
+    let executor = Arc::downgrade(server.node.executor());
     drop(server);
     // The threads of connections are not waited for: each lets go of what it has when it next runs.
     while executor.upgrade().is_some() {

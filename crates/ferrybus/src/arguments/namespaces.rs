@@ -18,6 +18,9 @@ pub(crate) enum NamespaceCommand {
         name: String,
         #[command(flatten)]
         given: NamespaceArguments,
+        /// Shard in which it lives from then on; without one, the broker chooses the least loaded
+        #[arg(long, value_name = "NUMBER")]
+        shard: Option<u16>,
         #[command(flatten)]
         admin: AdminArguments,
     },

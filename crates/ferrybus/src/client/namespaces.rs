@@ -18,14 +18,18 @@ use settings::SettingsBody;
 pub(crate) async fn create(
     target: BrokerEndpoint,
     name: &str,
-    given: &NamespaceArguments,
+    (given, shard): (&NamespaceArguments, Option<u16>),
     as_json: bool,
 ) -> Result<(), Failure> {
     let what = format!("cannot create {}", label(name));
     let (mut interface, path) = (Interface::new(&target), path(name)?);
     let mut wanted = SettingsBody::default();
     wanted.change(given, None);
-    match interface.put_new(&path, wanted.to_json(), &what).await? {
+    let mut body = wanted.to_json();
+    if let (Some(shard), Some(body)) = (shard, body.as_object_mut()) {
+        body.insert("shard".into(), shard.into());
+    }
+    match interface.put_new(&path, body, &what).await? {
         Written::Done(created) => {
             if as_json {
                 return output::line(created);

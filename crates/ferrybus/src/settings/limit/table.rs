@@ -89,8 +89,8 @@ pub(crate) const SHARDS: Limit = Limit::new(
     Unit::Count("shards"),
     1..=64,
     field!(shards),
-    "Shards, each with a journal and threads of its own, {range}. A namespace lives in one of them. It can be raised later; a shard that \
-     has namespaces cannot be taken away. This version has one shard yet, and refuses to start with more.",
+    "Shards, each with a journal and threads of its own, {range}. A namespace lives in one of them. It can be raised later; a shard \
+     that has a journal is opened also where the number is lower.",
 );
 
 /// All limits of the file but those of namespaces.

@@ -269,19 +269,11 @@ fn an_administrator_creates_holds_and_deletes_namespaces_and_a_key_of_one_does_n
 
 #[test]
 fn settings_that_this_version_does_not_carry_out_are_refused() {
-    for (text, expected) in [
-        ("shards = 2\n", "`shards` is 2: this version has one shard"),
-        (
-            "[limits]\nmax_memory = \"1 GiB\"\n",
-            "`limits.max_memory` is set: this version does not bound its memory",
-        ),
-    ] {
-        let folder = Folder::new("namespaces-unsupported");
-        folder.write("ferrybus.toml", text);
-        let output =
-            command(&folder.0, &["--listen", "127.0.0.1:0", "--durability", "none"]).output().unwrap();
-        assert_eq!((code(&output), stderr(&output)), (2, format!("error: {expected}\n")));
-    }
+    let folder = Folder::new("namespaces-unsupported");
+    folder.write("ferrybus.toml", "[limits]\nmax_memory = \"1 GiB\"\n");
+    let output = command(&folder.0, &["--listen", "127.0.0.1:0", "--durability", "none"]).output().unwrap();
+    let expected = "error: `limits.max_memory` is set: this version does not bound its memory\n";
+    assert_eq!((code(&output), stderr(&output).as_str()), (2, expected));
 }
 
 #[test]
@@ -299,4 +291,48 @@ fn a_file_with_the_log_in_of_an_administrator_is_enough() {
         .output()
         .unwrap();
     refused(&wrong, "check the name and password");
+}
+
+/// What the development key of a broker without credentials is told.
+fn developer(service: &Service, line: &str) -> Output {
+    let string = format!(
+        "Endpoint=sb://127.0.0.1:{};SharedAccessKeyName=RootManageSharedAccessKey;\
+         SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true",
+        service.port()
+    );
+    let words: Vec<&str> = line.split(' ').chain(["--connection-string", &string]).collect();
+    command(&service.folder.0, &words).output().unwrap()
+}
+
+#[test]
+fn namespaces_of_two_shards_are_served_side_by_side_and_found_again_after_a_kill() {
+    const SHARDS: &str = "shards = 2\nlisten = [\"127.0.0.1:0\"]\nlisten_http = []\n";
+    let service = Service::start("namespaces-shards", SHARDS, &[]);
+    good(&developer(&service, "namespace create one --shard 1"));
+    good(&developer(&service, "namespace create nought --shard 0"));
+    refused(&developer(&service, "namespace create two --shard 2"), "there is no shard 2");
+    refused(&developer(&service, "namespace create ONE --shard 0"), "lives in shard 1");
+    for name in ["one", "nought"] {
+        good(&developer(&service, &format!("queue create orders --namespace {name}")));
+        good(&developer(&service, &format!("send orders --body {name} --namespace {name}")));
+    }
+    let shard = |service: &Service, name: &str| {
+        let shown = good(&developer(service, &format!("namespace show {name} --json")));
+        serde_json::from_str::<Value>(&shown).unwrap()["shard"].as_u64()
+    };
+    assert_eq!((shard(&service, "one"), shard(&service, "nought")), (Some(1), Some(0)));
+    let Service { folder, broker } = service;
+    drop(broker);
+    let service = Service::start_in(folder, &[]);
+    assert_eq!((shard(&service, "one"), shard(&service, "nought")), (Some(1), Some(0)));
+    for (name, other) in [("one", "nought"), ("nought", "one")] {
+        let peeked = good(&developer(&service, &format!("peek orders --namespace {name}")));
+        assert!(peeked.contains(name) && !peeked.contains(other), "{peeked}");
+    }
+    // The default namespace counts, so the second shard has fewer.
+    good(&developer(&service, "namespace create next"));
+    assert_eq!(shard(&service, "next"), Some(1));
+    good(&developer(&service, "namespace delete one --yes"));
+    until(|| stderr(&developer(&service, "namespace show one")).contains("there is no namespace `one`"));
+    assert!(service.folder.0.join("ferrybus-data/shard-1/00000000.segment").exists());
 }
