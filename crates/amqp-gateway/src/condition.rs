@@ -384,6 +384,7 @@ fn entity(error: &EntityError) -> Name {
         | EntityError::NotInProfile { .. }
         | EntityError::NotASubscription(_) => ("amqp:not-allowed", 400),
         EntityError::SessionLockLost => SESSION_LOST,
+        EntityError::QuotaExceeded(error) => quota_error(error),
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         EntityError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
         EntityError::Changed(_) => ("amqp:precondition-failed", 412),

@@ -109,6 +109,7 @@ impl Answer {
                 let known = QUOTAS.iter().find(|(known, _)| known == what);
                 Self::quota(error, known.map_or(40300, |(_, code)| *code))
             }
+            EntityError::QuotaExceeded(_) => Self::quota(error, 40300),
             EntityError::Storage => Self::error(500, &format!("SubCode=50000. {text}")),
             _ => Self::error(400, &format!("SubCode=40000. Bad Request. {text}")),
         }

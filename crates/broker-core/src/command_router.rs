@@ -305,7 +305,7 @@ impl CommandRouter<'_> {
                 cx.reply(Effect::AttachRefused { link, error });
             }
             Asker::Message(ticket) => {
-                cx.refuse_publish(ticket, publish_error(path, kind, &why));
+                cx.refuse_publish(ticket, publish_error(path, kind, why));
             }
         }
     }

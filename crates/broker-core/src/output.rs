@@ -43,8 +43,12 @@ pub trait Output {
     fn prefetch(&mut self, _records: &[(Position, u32)]) {}
     /// Records before this position can be read; those that this call appended lie behind it.
     fn readable(&self) -> Position;
-    /// Whether more may be stored. Without room, sends are refused, and receives and settlements go on.
+    /// Whether more may be stored: the disk, the memory and the namespace have room. Without it, sends are refused, and receives and settlements go on.
     fn check_storage(&self) -> Result<(), QuotaError>;
+    /// Whether entities and rules may be added: each takes memory for as long as it exists. A full disk does not refuse them.
+    fn check_memory(&self) -> Result<(), QuotaError> {
+        Ok(())
+    }
     /// True when so much came of the last commands that the next one of a batch should wait for another call. It is
     /// asked after each command, and nothing but the order of commands of several clients depends on it.
     fn round_is_full(&self) -> bool {

@@ -17,6 +17,8 @@ pub(crate) struct NodeOutput {
     pub(crate) outbox: Outbox,
     /// Behind the last record that effects wait for: the end of the journal when it was appended.
     pub(crate) awaited: broker_log::Position,
+    /// The process uses as much memory as it may.
+    pub(crate) memory_full: bool,
     /// A record's index with the slot of its namespace; empty between records.
     index: Vec<u8>,
 }
@@ -25,7 +27,7 @@ impl NodeOutput {
     /// All that was recovered is durable.
     pub(crate) fn new(journal: Journal) -> Self {
         let awaited = journal.durable();
-        Self { journal, outbox: Outbox::default(), awaited, index: Vec::new() }
+        Self { journal, outbox: Outbox::default(), awaited, memory_full: false, index: Vec::new() }
     }
 
     /// The output of one namespace's core, for one call.
@@ -54,6 +56,11 @@ impl NodeOutput {
         self.index.extend_from_slice(index);
         slot.write_into(&mut self.index);
         self.journal.append(&self.index, rest)
+    }
+
+    /// Whether there is memory for more entities, rules and namespaces.
+    pub(crate) fn check_memory(&self) -> Result<(), QuotaError> {
+        if self.memory_full { Err(QuotaError::Memory) } else { Ok(()) }
     }
 
     /// Effects wait for what was appended so far.
@@ -144,11 +151,16 @@ impl Output for CoreOutput<'_> {
         if self.output.journal.storage_full() {
             return Err(QuotaError::Storage);
         }
+        self.output.check_memory()?;
         let bytes = self.usage.live_bytes();
         match self.usage.limits.get(NamespaceLimit::Bytes).filter(|limit| bytes >= *limit) {
             Some(limit) => Err(QuotaError::Namespace { bytes, limit }),
             None => Ok(()),
         }
+    }
+
+    fn check_memory(&self) -> Result<(), QuotaError> {
+        self.output.check_memory()
     }
 
     fn round_is_full(&self) -> bool {

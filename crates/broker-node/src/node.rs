@@ -289,6 +289,17 @@ impl Node {
         self.output.journal.is_closed()
     }
 
+    /// Whether the process uses as much memory as it may. While it does, sends, entities, rules and namespaces are refused, and
+    /// receives, settlements and deletions go on.
+    pub fn set_memory_full(&mut self, is_full: bool) {
+        self.output.memory_full = is_full;
+    }
+
+    /// What [`Self::set_memory_full`] said last.
+    pub fn is_memory_full(&self) -> bool {
+        self.output.memory_full
+    }
+
     /// Nothing has happened for a while: the journal may prepare for what comes.
     pub fn notice_idle(&mut self) {
         self.output.journal.notice_idle();

@@ -77,6 +77,7 @@ impl EntityAdmin<'_> {
         if kind == EntityKind::Subscription {
             settings.enable_partitioning = self.messages.entities.topic_has_partitions(topic);
         }
+        cx.out.check_memory()?;
         let limit = self.messages.config.max_entities;
         if self.messages.entities.names.len() as u64 >= limit {
             return Err(EntityError::LimitReached { what: "entities", limit });

@@ -97,9 +97,10 @@ pub(crate) fn attach_error(path: EntityPath, asked: NodeKind, why: NoNode) -> At
     }
 }
 
-pub(crate) fn publish_error(path: EntityPath, asked: NodeKind, why: &NoNode) -> PublishError {
+pub(crate) fn publish_error(path: EntityPath, asked: NodeKind, why: NoNode) -> PublishError {
     match why {
         NoNode::WrongKind => PublishError::WrongKind { entity: path.entity, asked },
-        NoNode::TopicReceive | NoNode::NotCreated(_) => PublishError::NotFound(path.entity),
+        NoNode::TopicReceive => PublishError::NotFound(path.entity),
+        NoNode::NotCreated(error) => PublishError::not_created(&path.entity, error),
     }
 }

@@ -36,6 +36,7 @@ impl RuleAdmin<'_> {
             return Err(EntityError::RuleExists(rule.name));
         }
         self.check_rule_count(Some(topic), 1)?;
+        cx.out.check_memory()?;
         self.messages.entities.mark_used(cx, subscription);
         self.keep_rule(cx, subscription, rule)
     }

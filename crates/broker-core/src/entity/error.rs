@@ -2,7 +2,7 @@
 //!
 //! Invariant: a request that is answered with an error has changed nothing.
 
-use crate::SequenceNumber;
+use crate::{QuotaError, SequenceNumber};
 
 /// Name of the limit of subscriptions of a topic in [`EntityError::LimitReached`].
 pub const SUBSCRIPTIONS_PER_TOPIC: &str = "subscriptions per topic";
@@ -75,6 +75,9 @@ pub enum EntityError {
     /// Stored bytes could not be read back.
     #[error("the broker's storage failed")]
     Storage,
+    /// The broker has no room for another entity or rule.
+    #[error(transparent)]
+    QuotaExceeded(#[from] QuotaError),
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
     LimitReached { what: &'static str, limit: u64 },

@@ -223,6 +223,7 @@ impl Attachments<'_> {
             match error {
                 EntityError::InvalidName(name) => AttachError::InvalidName(name),
                 EntityError::LimitReached { what, limit } => AttachError::LimitReached { what, limit },
+                EntityError::QuotaExceeded(_) => AttachError::NotCreated(error),
                 _ => AttachError::NotFound(path.entity.clone()),
             }
         })

@@ -118,6 +118,8 @@ impl Subscribers<'_> {
             }
             // Another topic or filter: it begins anew.
             if let Some(name) = found {
+                // Nothing is deleted for which there is no successor.
+                cx.out.check_memory().map_err(|error| AttachError::Subscription(error.into()))?;
                 EntityRemoval::of(self.state)
                     .delete_entity(cx, &name, None)
                     .map_err(AttachError::Subscription)?;

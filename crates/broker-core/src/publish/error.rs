@@ -2,7 +2,7 @@
 //!
 //! Invariant: a send that is answered with an error has stored nothing.
 
-use crate::{NodeKind, QuotaError, TransactionError};
+use crate::{EntityError, NodeKind, QuotaError, TransactionError};
 
 /// Reason for which a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -67,6 +67,16 @@ pub enum PublishError {
     /// The transaction that it was to be part of does not take it.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+}
+
+impl PublishError {
+    /// The refusal of a message whose entity is missing and was not created for this reason.
+    pub(crate) fn not_created(entity: &str, reason: EntityError) -> Self {
+        match reason {
+            EntityError::QuotaExceeded(error) => Self::QuotaExceeded(error),
+            _ => Self::NotFound(entity.into()),
+        }
+    }
 }
 
 /// Reason for which the keys of messages are refused by an entity with partitions (`docs/features/partitions.md`).

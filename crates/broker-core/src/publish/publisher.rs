@@ -55,7 +55,7 @@ impl Publisher<'_> {
     ) {
         match EntityAdmin::of(self.messages).resolve_or_create(cx, path, auto_create) {
             Ok(queue) => self.publish(cx, queue, messages, ticket),
-            Err(_) => cx.refuse_publish(ticket, PublishError::NotFound(path.entity.clone())),
+            Err(error) => cx.refuse_publish(ticket, PublishError::not_created(&path.entity, error)),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a change that is refused has changed nothing.
 
-use crate::NamespaceNameError;
+use crate::{NamespaceNameError, QuotaError};
 
 /// Reason why a namespace was not changed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -22,6 +22,9 @@ pub enum NamespaceError {
     /// A host name leads to one namespace only.
     #[error("the host name `{hostname}` leads to the namespace `{namespace}` already")]
     Hostname { hostname: Box<str>, namespace: Box<str> },
+    /// The broker has no room for another one.
+    #[error(transparent)]
+    QuotaExceeded(#[from] QuotaError),
     /// Every slot is taken.
     #[error("the shard has {limit} namespaces, and takes no more")]
     Full { limit: u64 },

@@ -161,7 +161,7 @@ impl TransactionManager<'_> {
             SendTarget::Path { path, auto_create } => {
                 let found =
                     EntityAdmin::of(&mut self.state.messages).resolve_or_create(cx, &path, auto_create);
-                (found.map_err(|_| PublishError::NotFound(path.entity.clone()))?, None)
+                (found.map_err(|error| PublishError::not_created(&path.entity, error))?, None)
             }
             SendTarget::Via { path, via } => {
                 let (queue, via) = PublishChecks::of(&self.state.messages).resolve_via(&path, &via)?;

@@ -129,6 +129,7 @@ impl NamespaceAdmin<'_> {
         settings: NamespaceSettings,
         uid: u128,
     ) -> Result<NamespaceDefinition, NamespaceError> {
+        self.out.check_memory()?;
         let now = self.now;
         let full = NamespaceError::Full { limit: u64::from(u16::MAX) + 1 };
         let slot = self.namespaces.free_slot().ok_or(full)?;

@@ -453,7 +453,9 @@ fn refusal(error: NamespaceError) -> Refusal {
         }
         NamespaceError::AlreadyExists(_) => Refusal::Precondition(text),
         NamespaceError::Deleting(_) | NamespaceError::Hostname { .. } => Refusal::Conflict(text),
-        NamespaceError::Full { .. } | NamespaceError::TooManyKeys { .. } => Refusal::Full(text),
+        NamespaceError::Full { .. }
+        | NamespaceError::TooManyKeys { .. }
+        | NamespaceError::QuotaExceeded(_) => Refusal::Full(text),
     }
 }
 
