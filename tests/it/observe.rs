@@ -3,16 +3,22 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
+use amqp_codec::{
+    performative::{DeliveryState, Performative},
+    types::ReceiverSettleMode,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObservabilityConfig, TelemetryConfig};
+use broker_server::{EntityPlan, ObservabilityConfig, ProcessMemory, ServerConfig, TelemetryConfig};
+use testkit::Wire;
 
 use crate::{
-    broker::{Broker, Folder, QUEUE, durable},
+    broker::{Broker, Folder, QUEUE, config, durable},
     http::{ask, ask_over, connect, root},
 };
 
@@ -39,7 +45,7 @@ fn messages_show_in_the_metrics_as_they_come_and_go() {
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, &["a", "b", "c"]);
-    client.receiver(2, QUEUE, Some(amqp_codec::types::ReceiverSettleMode::First));
+    client.receiver(2, QUEUE, Some(ReceiverSettleMode::First));
     let got = client.receive(2, 2);
     client.complete(&got[0]);
     let text = scrape(broker.address);
@@ -183,6 +189,72 @@ fn a_broker_with_a_full_disk_is_ready_for_receivers_and_not_for_senders() {
     assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full{shard=\"0\"}"), Some(1.0));
 }
 
+/// Asks until it is so.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come to that");
+    }
+}
+
+/// Memory of the broker of the test below, as the system would tell it.
+static MEMORY: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn a_broker_at_its_memory_limit_takes_messages_and_one_beyond_it_refuses_them() {
+    const LIMIT: u64 = 1 << 30;
+    let config = ServerConfig {
+        memory: ProcessMemory { limit: Some(LIMIT), measure: || Ok(MEMORY.load(Ordering::Relaxed)) },
+        ..config()
+    };
+    MEMORY.store(LIMIT, Ordering::Relaxed);
+    let broker = Broker::of(&config);
+    let said =
+        |status: &str| format!(r#"{{"reason":"the memory is full, sends are refused","status":"{status}"}}"#);
+    let mut wire = Wire::session(broker.address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    wire.sender(1, "in", QUEUE).unwrap();
+    let mut send = |id: u32| {
+        wire.script.transfer(0, 1, id, false, &testkit::data(b"x"));
+        wire.disposed().unwrap().state
+    };
+    assert_eq!(send(0), Some(DeliveryState::Accepted), "at the limit");
+    assert_eq!(probe(broker.address, "/readyz/sends").0, 200);
+    let text = scrape(broker.address);
+    assert_eq!(sample(&text, "ferrybus_memory_full"), Some(0.0));
+    assert_eq!(sample(&text, "ferrybus_memory_limit_bytes"), Some(1_073_741_824.0));
+
+    MEMORY.store(LIMIT + 1, Ordering::Relaxed);
+    until(|| probe(broker.address, "/readyz/sends") == (503, said("unavailable")));
+    let Some(DeliveryState::Rejected(Some(error))) = send(1) else { panic!("one byte beyond the limit") };
+    assert_eq!(error.condition.as_str(), "amqp:resource-limit-exceeded");
+    assert!(error.description.as_deref().is_some_and(|text| text.contains("memory is full")), "{error:?}");
+    assert_eq!(probe(broker.address, "/readyz"), (200, said("degraded")));
+    assert_eq!(probe(broker.address, "/healthz").0, 200);
+    let text = scrape(broker.address);
+    assert_eq!(sample(&text, "ferrybus_memory_full"), Some(1.0));
+    assert_eq!(sample(&text, "ferrybus_memory_used_bytes"), Some(1_073_741_825.0));
+    // New entities and namespaces, each in the words of its interface.
+    let queue = "<entry xmlns=\"http://www.w3.org/2005/Atom\"><content type=\"application/xml\"><QueueDescription \
+                 xmlns=\"http://schemas.microsoft.com/netservices/2010/10/servicebus/connect\"/></content></entry>";
+    let (status, body) = ask(broker.address, "PUT /new?api-version=2021-05", queue);
+    assert!(status == 403 && body.contains("SubCode=40300"), "{status} {body}");
+    let (status, body) = ask(broker.address, "PUT /$ferrybus/namespaces/team-a", "");
+    assert!(status == 507 && body.contains("memory is full"), "{status} {body}");
+    // A receiver that comes now gets what there is.
+    let mut receiver = Wire::session(broker.address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    receiver.receiver(1, "out", QUEUE, Some(ReceiverSettleMode::First)).unwrap();
+    receiver.script.credit(0, 1, 0, 1, false);
+    let Performative::Transfer(transfer) = receiver.transferred().unwrap().performative else { panic!() };
+    let id = transfer.delivery_id.unwrap();
+    receiver.script.disposition(0, id, id, true, Some(DeliveryState::Accepted));
+    receiver.flush().unwrap();
+
+    // A little below is not enough: it would be full again with the next message.
+    MEMORY.store(LIMIT - LIMIT / 16, Ordering::Relaxed);
+    until(|| probe(broker.address, "/readyz/sends").0 == 200);
+    assert_eq!(send(2), Some(DeliveryState::Accepted));
+}
+
 /// Takes one request of OTLP and gives its headers and its body.
 fn collect(listener: &TcpListener) -> (String, serde_json::Value) {
     let (mut stream, _) = listener.accept().unwrap();
@@ -240,7 +312,7 @@ fn spans_of_a_message_reach_the_collector_in_the_senders_trace() {
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.send(1, true, &traced(trace, parent));
-    client.receiver(2, QUEUE, Some(amqp_codec::types::ReceiverSettleMode::Second));
+    client.receiver(2, QUEUE, Some(ReceiverSettleMode::Second));
     let got = client.receive(2, 1).remove(0);
     client.complete(&got);
     let mut found = Vec::new();

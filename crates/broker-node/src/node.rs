@@ -295,7 +295,7 @@ impl Node {
         self.output.memory_full = is_full;
     }
 
-    /// What [`Self::set_memory_full`] said last.
+    /// Whether they are refused for that.
     pub fn is_memory_full(&self) -> bool {
         self.output.memory_full
     }

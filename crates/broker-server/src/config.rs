@@ -8,7 +8,9 @@ use broker_auth::{Authority, Credentials};
 use broker_core::{CoreConfig, EntityKind, EntitySettings, NamespaceSettings, Rule, namespace_key};
 use broker_log::JournalConfig;
 
-use crate::{jwks_refresh::KeySource, observability::ObservabilityConfig, tls::TlsFiles};
+use crate::{
+    jwks_refresh::KeySource, observability::ObservabilityConfig, process_memory::ProcessMemory, tls::TlsFiles,
+};
 
 /// An entity to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +91,8 @@ pub struct ServerConfig {
     pub administrators: Arc<Authority>,
     /// Close a connection whose host name leads to no namespace, instead of taking it to the default one.
     pub strict_hostnames: bool,
-    /// Memory of the process beyond which sends and new entities are refused; `None`: no limit.
-    pub max_memory_bytes: Option<u64>,
+    /// Memory of the process, and its limit.
+    pub memory: ProcessMemory,
     /// Shards, each with a journal of its own.
     pub shards: u16,
     /// Connections at the same time. Up to 64 more are accepted and refused with an error; the rest are closed at once.
@@ -142,7 +144,7 @@ impl Default for ServerConfig {
             created_namespace: Credentials::default(),
             administrators: Arc::new(Authority::new(Credentials::default())),
             strict_hostnames: false,
-            max_memory_bytes: None,
+            memory: ProcessMemory::default(),
             shards: 1,
             max_connections: 10_000,
             max_frame_bytes: 64 << 10,

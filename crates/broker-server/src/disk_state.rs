@@ -1,18 +1,16 @@
-//! The log of a disk that is full: when sends begin to be refused, each minute while they are, and when they are taken
-//! again.
+//! The state of the journal's disk, and its lines in the log.
 //!
-//! Invariant: at most one line a minute says that the disk is full, and one more that it is no longer, however often
-//! the state changes.
+//! Invariant: a full disk is measured again while nothing is sent, so it is told that it has room.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 use tracing::{error, info};
 
-use crate::clock;
+use crate::{
+    clock,
+    full_log::{FullLog, FullLogLine},
+};
 
 /// The state of the journal's disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -36,11 +34,11 @@ pub(crate) async fn log_full_disk(
     mut news: watch::Receiver<DiskState>,
     measure: impl Fn() + Send,
 ) {
-    let mut log = DiskFullLog::default();
+    let mut log = FullLog::default();
     loop {
         let space = *news.borrow_and_update();
         if let Some(line) = log.look(clock::instant(), space.is_full) {
-            line.write(&volume, space);
+            write(line, &volume, space);
         }
         let changed = news.changed();
         let changed = if space.is_full { timeout(LOOK_INTERVAL, changed).await } else { Ok(changed.await) };
@@ -53,65 +51,29 @@ pub(crate) async fn log_full_disk(
     }
 }
 
-/// The lines that were written.
-#[derive(Debug, Default)]
-struct DiskFullLog {
-    full_since: Option<Instant>,
-    /// The last line says that the disk is full.
-    is_logged: bool,
-    logged_at: Option<Instant>,
-}
-
-/// A line that is due.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Line {
-    Full,
-    StillFull { since: Instant, now: Instant },
-    Free,
-}
-
-impl DiskFullLog {
-    /// Takes the state at `now`.
-    fn look(&mut self, now: Instant, is_full: bool) -> Option<Line> {
-        if !is_full {
-            self.full_since = None;
-            return std::mem::take(&mut self.is_logged).then_some(Line::Free);
+/// Writes a line that is due.
+fn write(
+    line: FullLogLine,
+    Volume { path, reserve_bytes }: &Volume,
+    DiskState { free_bytes, .. }: DiskState,
+) {
+    let path = path.display();
+    match line {
+        FullLogLine::Full => error!(
+            %path,
+            free_bytes,
+            reserve_bytes,
+            "the disk is full: sends are refused; make room on the disk, or let receivers empty the queues"
+        ),
+        FullLogLine::StillFull { since, now } => {
+            let full_seconds = now.saturating_duration_since(since).as_secs();
+            error!(%path, free_bytes, reserve_bytes, full_seconds, "the disk is still full: sends are refused");
         }
-        let since = *self.full_since.get_or_insert(now);
-        if self.logged_at.is_some_and(|at| now.saturating_duration_since(at) < REMINDER_INTERVAL) {
-            return None;
-        }
-        self.logged_at = Some(now);
-        let is_reminder = std::mem::replace(&mut self.is_logged, true);
-        Some(if is_reminder { Line::StillFull { since, now } } else { Line::Full })
-    }
-}
-
-impl Line {
-    fn write(self, Volume { path, reserve_bytes }: &Volume, DiskState { free_bytes, .. }: DiskState) {
-        let path = path.display();
-        match self {
-            Self::Full => error!(
-                %path,
-                free_bytes,
-                reserve_bytes,
-                "the disk is full: sends are refused; make room on the disk, or let receivers empty the queues"
-            ),
-            Self::StillFull { since, now } => {
-                let full_seconds = now.saturating_duration_since(since).as_secs();
-                error!(%path, free_bytes, reserve_bytes, full_seconds, "the disk is still full: sends are refused");
-            }
-            Self::Free => {
-                info!(%path, free_bytes, reserve_bytes, "the disk has room again: sends are accepted");
-            }
+        FullLogLine::Free => {
+            info!(%path, free_bytes, reserve_bytes, "the disk has room again: sends are accepted");
         }
     }
 }
 
-/// Time between two lines that say that the disk is full.
-const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between two measurements of a full disk.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-
-#[cfg(test)]
-mod tests;

@@ -48,6 +48,8 @@ pub(crate) enum ExecutorItem {
     ChangeNamespace(NamespaceRequest, Box<NamespaceCommand>),
     /// A piece of disk work is done.
     Io(IoDone),
+    /// The process uses as much memory as it may, or no longer.
+    MemoryFull(bool),
     /// Nothing has happened for a while.
     Idle,
     /// Move the broker's time forward, and answer with it once what has become due is done; `None` is too far.

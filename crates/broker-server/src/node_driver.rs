@@ -68,6 +68,8 @@ pub(crate) struct NodeView {
     pub(crate) journal: JournalStats,
     /// Sends are refused until there is space again.
     pub(crate) storage_full: bool,
+    /// Sends and new entities are refused until there is memory again.
+    pub(crate) memory_full: bool,
     /// Space is not reclaimed any more.
     pub(crate) compaction_stopped: bool,
 }
@@ -211,6 +213,7 @@ impl NodeDriver {
                     self.unlock(now, Released { namespace, client, effects: effect_queue.take() });
                 }
             }
+            ExecutorItem::MemoryFull(is_full) => self.node.set_memory_full(is_full),
             ExecutorItem::Idle => self.node.notice_idle(),
             ExecutorItem::Advance(by, answer) => self.advance(by, answer),
             // The receiver may be gone.
@@ -231,6 +234,7 @@ impl NodeDriver {
             namespaces: namespaces.collect(),
             journal: journal.stats(),
             storage_full: journal.storage_full(),
+            memory_full: self.node.is_memory_full(),
             compaction_stopped: journal.compaction_stopped().is_some(),
         }
     }

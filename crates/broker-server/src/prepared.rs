@@ -141,6 +141,9 @@ impl Prepared {
     pub fn listen(self) -> Result<Server, StartError> {
         let Self { server, shared, ports, setup } = self;
         drop(setup);
+        if let Some(watch) = shared.memory.watch(shared.shards.clone()).map_err(StartError::Memory)? {
+            server.spawn(watch.run());
+        }
         // All of them listen, or none accepts.
         let listeners: Vec<_> = {
             let _context = server.enter();

@@ -8,7 +8,7 @@ mod namespaces;
 
 pub(crate) use namespaces::ShownNamespace;
 
-use std::{fmt, fs, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use broker_core::{EntityKind, EntityReport, Timestamp};
 use prometheus_client::{
@@ -21,6 +21,7 @@ use prometheus_client::{
 use crate::{
     metrics::{ByShard, Label, Metrics},
     node_driver::NodeView,
+    process_memory::resident_bytes,
 };
 
 /// All that one scrape shows.
@@ -30,6 +31,8 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) metrics: Arc<Metrics>,
     /// Connections of any protocol.
     pub(crate) sockets: usize,
+    /// Bytes that the process uses, where the system tells them, and its limit, where it has one.
+    pub(crate) memory: (Option<u64>, Option<u64>),
     /// Expiry of the TLS certificate, in seconds since 1970; `None` without TLS.
     pub(crate) certificate_expires_at: Option<u64>,
     /// The shards, by number.
@@ -163,11 +166,11 @@ impl Collector for Process {
         let help = "When the process started, in seconds since 1970";
         gauge(&mut encoder, "process_start_time", help, Some(&Unit::Seconds), self.started_at)?;
         match resident_bytes() {
-            Some(bytes) => {
+            Ok(bytes) => {
                 let name = "process_resident_memory";
                 gauge(&mut encoder, name, "Memory in use", Some(&Unit::Bytes), bytes)
             }
-            None => Ok(()),
+            Err(_) => Ok(()),
         }
     }
 }
@@ -181,6 +184,7 @@ impl Collector for Frame {
         let help = "Whether the scrape shows fewer entities than there are";
         gauge(&mut encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))?;
         self.journal(&mut encoder)?;
+        self.memory(&mut encoder)?;
         self.server(&mut encoder)
     }
 }
@@ -229,6 +233,21 @@ impl Frame {
         counter("journal_segments_freed", "Segments given up", |node| node.journal.segments_freed)
     }
 
+    fn memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (used, limit) = self.0.memory;
+        let bytes = Some(&Unit::Bytes);
+        if let Some(used) = used {
+            gauge(encoder, "memory_used", "Memory of the process, as the limit counts it", bytes, used)?;
+        }
+        if let Some(limit) = limit {
+            let help = "Memory beyond which sends and new entities are refused";
+            gauge(encoder, "memory_limit", help, bytes, limit)?;
+        }
+        let full = u64::from(self.0.shards.iter().any(|shard| shard.memory_full));
+        let help = "Whether sends and new entities are refused for want of memory";
+        gauge(encoder, "memory_full", help, None, full)
+    }
+
     fn server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Sockets that are open, of any protocol";
         gauge(encoder, "sockets", help, None, self.0.sockets as u64)?;
@@ -257,14 +276,6 @@ where
 {
     let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
     ConstGauge::new(value).encode(metric)
-}
-
-/// Memory of the process, where the system tells it.
-fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kibibytes << 10)
 }
 
 #[cfg(test)]

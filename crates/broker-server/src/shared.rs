@@ -26,6 +26,7 @@ use crate::{
     namespaces::{NamespaceDirectory, setup::NamespaceSetup},
     observability::ObservabilityConfig,
     otlp::Spans,
+    process_memory::ProcessMemory,
     randomness::random,
     shards::Shards,
     shutdown::Shutdown,
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     /// Service tier, with its bounds for entities.
     pub(crate) profile: Profile,
     pub(crate) connection_limit: ConnectionLimit,
+    pub(crate) memory: ProcessMemory,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
     pub(crate) handshake_time_out: Duration,
@@ -121,6 +123,7 @@ impl SharedParts {
             seed: u64::from_be_bytes(random()?),
             refusals: AtomicU64::new(0),
             connection_limit: self.connection_limit,
+            memory: config.memory,
             listing: self.listing,
             threads: self.threads,
             handshake_time_out: config.handshake_time_out,

@@ -43,6 +43,9 @@ pub enum StartError {
     /// A thread or the runtime cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
+    /// The memory has a limit, and the system does not tell what the process uses.
+    #[error("`max_memory` is set, and the memory of the process cannot be measured: {0}")]
+    Memory(io::Error),
     /// The machine gives no random numbers.
     #[error(transparent)]
     Randomness(#[from] RandomnessError),

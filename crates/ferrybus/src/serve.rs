@@ -5,18 +5,12 @@
 use std::{io, path::Path, time::Instant};
 
 use broker_log::Durability;
-use broker_server::{Outcome, Server, ServerConfig, Signals, StartError};
+use broker_server::{Outcome, Server, Signals, StartError};
 use tracing::{info, warn};
 
 use crate::{
-    arguments::ServeArguments,
-    banner::Banner,
-    failure::Failure,
-    journal,
-    log_settings::LogFormat,
-    logging,
-    provision::Provision,
-    settings::{Limits, MAX_MEMORY},
+    arguments::ServeArguments, banner::Banner, failure::Failure, journal, log_settings::LogFormat, logging,
+    provision::Provision, settings::Limits,
 };
 
 /// Serves until a signal or a failure.
@@ -33,9 +27,7 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     *log_format = settings.log.format.unwrap_or_default();
     let level = logging::start(&settings.log)?;
     let file = settings.file.clone();
-    let has_max_memory = settings.limits.has(&MAX_MEMORY);
     let limits = settings.check()?;
-    refuse_unsupported(&limits.server, has_max_memory)?;
     let mut reload = Reload::new(arguments, file, &limits, level);
     for notice in renamed(arguments).chain(limits.notices.iter().cloned()) {
         warn!("{notice}");
@@ -62,15 +54,6 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
         Outcome::Panicked => Err(Failure::new("the broker failed by a fault of its own")
             .hint("the log above has what panicked, and where: please report it; a restart recovers all that was acknowledged")),
     }
-}
-
-/// Refuses settings that this version reads and does not carry out: a broker that ignored them would promise what it does not
-/// keep.
-fn refuse_unsupported(server: &ServerConfig, has_max_memory: bool) -> Result<(), Failure> {
-    if has_max_memory && server.max_memory_bytes.is_some() {
-        return Err(Failure::misuse("`limits.max_memory` is set: this version does not bound its memory"));
-    }
-    Ok(())
 }
 
 /// Reads the journal, makes the entities as they are declared, and listens.

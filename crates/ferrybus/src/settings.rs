@@ -43,7 +43,7 @@ pub(crate) use config_file::ConfigFile;
 pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
 pub(crate) use entries::{QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry};
 use limit::{Given, JournalTable, LimitsTable, REMOVED};
-pub(crate) use limit::{LimitNumber, MAX_MEMORY, NAMESPACE_WEIGHT, namespace_limit};
+pub(crate) use limit::{LimitNumber, NAMESPACE_WEIGHT, namespace_limit};
 use namespace_entry::NamespaceEntry;
 pub(crate) use namespaces::{Namespaces, hostname};
 pub(crate) use order::targets_first;

@@ -16,6 +16,13 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Settle(SettleError::TooMuchAtOnce { limit: 1 }), "amqp:resource-limit-exceeded", 403),
         (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
         (Refusal::Publish(QuotaError::Storage.into()), "amqp:resource-limit-exceeded", 403),
+        (Refusal::Publish(QuotaError::Memory.into()), "amqp:resource-limit-exceeded", 403),
+        (Refusal::Entity(QuotaError::Memory.into()), "amqp:resource-limit-exceeded", 403),
+        (
+            Refusal::Attach(AttachError::NotCreated(QuotaError::Memory.into())),
+            "amqp:resource-limit-exceeded",
+            403,
+        ),
         (
             Refusal::Publish(PublishError::TooMuchAtOnce { entity: name(), messages: 2, limit: 1 }),
             "amqp:resource-limit-exceeded",

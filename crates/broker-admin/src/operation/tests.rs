@@ -524,6 +524,7 @@ fn codes_say_which_quota_and_which_target() {
     };
     for (error, is_correlation, code) in [
         (limit("entities"), false, 40300),
+        (broker_core::QuotaError::Memory.into(), false, 40300),
         (limit(broker_core::SUBSCRIPTIONS_PER_TOPIC), false, 40503),
         (limit(RULES_PER_TOPIC), false, 40501),
         (limit(RULES_PER_TOPIC), true, 40502),

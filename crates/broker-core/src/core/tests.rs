@@ -20,6 +20,7 @@ mod keys;
 mod listings;
 mod locks;
 mod melee;
+mod memory;
 mod model;
 mod node_kind;
 mod open_in_model;

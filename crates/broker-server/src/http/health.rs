@@ -14,7 +14,7 @@ use super::{
     core_client,
     probe::{HealthProblem, PATIENCE},
 };
-use crate::{clock, shutdown::Shutdown};
+use crate::{clock, node_driver::NodeView, shutdown::Shutdown};
 
 /// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(250);
@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_millis(250);
 pub(super) enum Probe {
     /// Is the process alive?
     Alive,
-    /// Can it be used, at least for receiving? A full disk does not count: only receivers can empty it, and a load balancer that
+    /// Can it be used, at least for receiving? A full disk or memory does not count: only receivers can empty it, and a load balancer that
     /// takes the broker out of service would keep new ones away.
     Ready,
     /// Can messages be sent?
@@ -72,9 +72,15 @@ fn ending(context: &RequestContext) -> Option<HealthProblem> {
 
 async fn look(context: &RequestContext) -> Option<HealthProblem> {
     match core_client::look(context, PATIENCE).await {
-        Some(shards) => shards.iter().any(|node| node.storage_full).then_some(HealthProblem::DiskFull),
+        Some(shards) => full(&shards),
         None => Some(silence(context)),
     }
+}
+
+/// The reason for which sends are refused.
+fn full(shards: &[NodeView]) -> Option<HealthProblem> {
+    let disk = shards.iter().any(|node| node.storage_full).then_some(HealthProblem::DiskFull);
+    disk.or_else(|| shards.iter().any(|node| node.memory_full).then_some(HealthProblem::MemoryFull))
 }
 
 /// Reason why the node has not answered.
@@ -94,7 +100,7 @@ fn health_response(probe: Probe, health_problem: Option<HealthProblem>) -> HttpR
         }
         (Probe::Alive, None) => (OK, json!({ "status": "alive" })),
         (Probe::Ready | Probe::Sends, None) => (OK, json!({ "status": "ready" })),
-        (Probe::Ready, Some(full @ HealthProblem::DiskFull)) => {
+        (Probe::Ready, Some(full @ (HealthProblem::DiskFull | HealthProblem::MemoryFull))) => {
             (OK, json!({ "status": "degraded", "reason": full.to_string() }))
         }
         (Probe::Alive | Probe::Ready | Probe::Sends, Some(health_problem)) => {

@@ -84,6 +84,7 @@ async fn snapshot(context: &RequestContext, is_whole: bool) -> Result<MetricsSna
         is_whole,
         namespaces,
         sockets: shared.connection_limit.taken(),
+        memory: (shared.memory.used(), shared.memory.limit),
         certificate_expires_at: shared.tls.expires_at(),
         shards: views,
         entities,

@@ -23,6 +23,9 @@ pub(crate) enum HealthProblem {
     /// Sends are refused.
     #[error("the disk is full, sends are refused")]
     DiskFull,
+    /// Sends and new entities are refused.
+    #[error("the memory is full, sends are refused")]
+    MemoryFull,
 }
 
 impl HealthProblem {

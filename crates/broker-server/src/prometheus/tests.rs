@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use broker_core::{Activity, EntitySettings, EntityVersion, QueueId};
 
@@ -46,11 +46,13 @@ fn snapshot(entities: Vec<EntityReport>) -> MetricsSnapshot {
         now: Timestamp::from_millis(3_500),
         metrics: Arc::default(),
         sockets: 9,
+        memory: (Some(1_000), Some(900)),
         certificate_expires_at: Some(2_000_000_000),
         shards: vec![NodeView {
             namespaces: Vec::new(),
             journal: node.journal().stats(),
             storage_full: false,
+            memory_full: true,
             compaction_stopped: false,
         }],
         is_whole: true,
@@ -123,6 +125,9 @@ fn measurements_of_the_server_are_shown() {
         "ferrybus_tls_certificate_expiry_timestamp_seconds 2000000000",
         "ferrybus_entities_left_out 0",
         "ferrybus_disk_full{shard=\"0\"} 0",
+        "ferrybus_memory_used_bytes 1000",
+        "ferrybus_memory_limit_bytes 900",
+        "ferrybus_memory_full 1",
     ];
     for sample in expected {
         assert!(has(&text, sample), "{sample} is not in\n{text}");

@@ -175,7 +175,7 @@ impl Settings {
         self.limits.apply(&mut server)?;
         SHARDS.apply(self.shards.map(Amount::Number), &mut server)?;
         if !self.limits.has(&MAX_MEMORY) {
-            server.max_memory_bytes =
+            server.memory.limit =
                 memory_limit(Path::new(CONTROL_GROUPS), Path::new(OWN_GROUPS)).map(share_of_memory);
         }
         self.journal.apply(&mut server)?;

@@ -124,7 +124,7 @@ fn body(number: u32) -> Vec<u8> {
 }
 
 /// Sends a message on link 1; whether it was accepted. There is one reason only not to.
-fn is_accepted(wire: &mut Wire, id: u32, number: u32) -> bool {
+pub(crate) fn is_accepted(wire: &mut Wire, id: u32, number: u32) -> bool {
     wire.script.transfer(0, 1, id, false, &testkit::data(&body(number)));
     match wire.disposed().unwrap().state {
         Some(DeliveryState::Accepted) => true,
@@ -137,7 +137,7 @@ fn is_accepted(wire: &mut Wire, id: u32, number: u32) -> bool {
 }
 
 /// Receives these messages in this order, and completes each.
-fn complete(broker: &Broker, numbers: Range<u32>) {
+pub(crate) fn complete(broker: &Broker, numbers: Range<u32>) {
     let mut wire = log_in(address(broker));
     wire.receiver(1, "out", "orders", Some(ReceiverSettleMode::Second)).unwrap();
     for (count, number) in (0..).zip(numbers) {

@@ -231,18 +231,20 @@ fn a_target_that_is_created_again_gets_later_messages() {
 }
 
 #[test]
-fn a_full_disk_lets_messages_wait_at_the_source() {
-    let mut broker = with(&[("target", plain()), ("source", to("target"))]);
-    let (queue, now) = (broker.queue("source"), broker.now);
-    let message = describe(now, &"x".into());
-    broker.tell(ME, Command::Publish { queue, message, ticket: None });
-    broker.journal.full = true;
-    broker.run_deadlines();
-    assert_eq!(contents(&mut broker, &main_path("source")), ["x"]);
-    assert!(broker.core.deadline().is_some_and(|at| at > now), "it is tried again, but not at once");
-    broker.journal.full = false;
-    broker.wait(1_000);
-    assert_eq!(contents(&mut broker, &main_path("target")), ["x"]);
+fn a_full_disk_or_memory_lets_messages_wait_at_the_source() {
+    for (disk, memory) in [(true, false), (false, true), (true, true)] {
+        let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+        let (queue, now) = (broker.queue("source"), broker.now);
+        let message = describe(now, &"x".into());
+        broker.tell(ME, Command::Publish { queue, message, ticket: None });
+        (broker.journal.full, broker.journal.memory_full) = (disk, memory);
+        broker.run_deadlines();
+        assert_eq!(contents(&mut broker, &main_path("source")), ["x"]);
+        assert!(broker.core.deadline().is_some_and(|at| at > now), "it is tried again, but not at once");
+        (broker.journal.full, broker.journal.memory_full) = (false, false);
+        broker.wait(1_000);
+        assert_eq!(contents(&mut broker, &main_path("target")), ["x"]);
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(super) struct Journal {
     readable: u64,
     pub(super) effects: Vec<(ClientId, Effect)>,
     pub(super) full: bool,
+    pub(super) memory_full: bool,
     pub(super) broken: Vec<u64>,
 }
 
@@ -84,7 +85,14 @@ impl Output for Journal {
     }
 
     fn check_storage(&self) -> Result<(), QuotaError> {
-        if self.full { Err(QuotaError::Storage) } else { Ok(()) }
+        if self.full {
+            return Err(QuotaError::Storage);
+        }
+        self.check_memory()
+    }
+
+    fn check_memory(&self) -> Result<(), QuotaError> {
+        if self.memory_full { Err(QuotaError::Memory) } else { Ok(()) }
     }
 }
 

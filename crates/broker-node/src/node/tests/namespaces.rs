@@ -254,6 +254,44 @@ fn a_namespace_beyond_its_bytes_refuses_sends_until_messages_are_gone() {
 }
 
 #[test]
+fn full_memory_refuses_sends_entities_and_namespaces_of_all_namespaces_until_it_has_room() {
+    let mut bench = Bench::new();
+    let both = [bench.create("team-a", 1), bench.create("team-c", 3)];
+    for id in both {
+        bench.with_queue(id);
+        assert!(matches!(bench.ask(id, vec![publish(Some(1))]).as_slice(), [Effect::Published { .. }]));
+    }
+    bench.node.set_memory_full(true);
+    let create = || Command::CreateEntity {
+        name: "second".into(),
+        kind: EntityKind::Queue,
+        settings: Box::new(EntitySettings::default()),
+        ticket: Ticket(1),
+    };
+    for id in both {
+        let told = bench.ask(id, vec![publish(Some(2)), create()]);
+        let [Effect::PublishRefused { error, .. }, Effect::RequestRefused { error: refused, .. }] = &told[..]
+        else {
+            panic!("{told:?}")
+        };
+        assert_eq!(*error, QuotaError::Memory.into());
+        assert_eq!(*refused, QuotaError::Memory.into());
+        assert_eq!(bench.active(id), Some(1));
+    }
+    let refused = bench.change(put("team-b", NamespaceSettings::default(), 2));
+    assert_eq!(refused.unwrap_err(), QuotaError::Memory.into());
+    // One that exists may be changed and deleted.
+    bench.change(put("team-a", limits(NamespaceLimit::Entities, 5), 1)).unwrap();
+    bench.change(NamespaceCommand::Delete { name: "team-a".into() }).unwrap();
+    bench.settle();
+    assert_eq!(bench.names(), ["default", "team-c"]);
+    bench.node.set_memory_full(false);
+    bench.create("team-b", 2);
+    let told = bench.ask(both[1], vec![publish(Some(2)), create()]);
+    assert!(matches!(told[..], [Effect::Published { .. }, Effect::EntityDone { .. }]), "{told:?}");
+}
+
+#[test]
 fn a_namespace_has_as_many_entities_as_its_limit_says() {
     let mut bench = Bench::new();
     let settings = limits(NamespaceLimit::Entities, 1);

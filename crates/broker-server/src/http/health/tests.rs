@@ -10,9 +10,10 @@ async fn text(answer: HttpResponse) -> (u16, String) {
 
 #[tokio::test]
 async fn each_probe_is_answered_as_its_asker_reads_it() {
-    use HealthProblem::{DiskFull, Ended, Silent, Stopping};
+    use HealthProblem::{DiskFull, Ended, MemoryFull, Silent, Stopping};
     let unavailable = |reason: &str| (503, format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#));
     let full = "the disk is full, sends are refused";
+    let no_memory = "the memory is full, sends are refused";
     let ended = "the journal failed, nothing is accepted until a restart";
     let silent = "the broker did not answer within 2 s";
     let stopping = "the broker is stopping";
@@ -25,6 +26,9 @@ async fn each_probe_is_answered_as_its_asker_reads_it() {
         (Probe::Alive, Some(Silent), unavailable(silent)),
         (Probe::Ready, None, (200, r#"{"status":"ready"}"#.to_owned())),
         (Probe::Ready, Some(DiskFull), (200, format!(r#"{{"reason":"{full}","status":"degraded"}}"#))),
+        (Probe::Alive, Some(MemoryFull), (200, r#"{"status":"alive"}"#.to_owned())),
+        (Probe::Ready, Some(MemoryFull), (200, format!(r#"{{"reason":"{no_memory}","status":"degraded"}}"#))),
+        (Probe::Sends, Some(MemoryFull), unavailable(no_memory)),
         (Probe::Ready, Some(Stopping), unavailable(stopping)),
         (Probe::Ready, Some(Ended), unavailable(ended)),
         (Probe::Ready, Some(Silent), unavailable(silent)),

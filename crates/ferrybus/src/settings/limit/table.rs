@@ -76,10 +76,9 @@ pub(crate) const MAX_MEMORY: Limit = Limit::new(
     "limits.max_memory",
     Unit::BytesOrOff,
     64 * MIB..=16 * TIB,
-    field!(max_memory_bytes),
+    field!(memory.limit),
     "Memory of the process beyond which sends and new entities are refused while receives go on, {range}, or \"off\". Default: 80 % \
-     of the memory limit of the control group in which the broker runs, as a container has one; else \"off\". This version \
-     does not bound its memory yet, and refuses to start where the key is set.",
+     of the memory limit of the control group in which the broker runs, as a container has one; else \"off\".",
 )
 .like(4 * GIB);
 

@@ -199,7 +199,7 @@ fn each_limit_of_a_namespace_has_one_row_with_its_key_and_unit() {
 
 #[test]
 fn the_memory_of_the_process_is_as_given_or_off() {
-    let most = |text: &str| check(text).map(|limits| limits.server.max_memory_bytes);
+    let most = |text: &str| check(text).map(|limits| limits.server.memory.limit);
     assert_eq!(most("[limits]\nmax_memory = \"1 GiB\""), Ok(Some(1 << 30)));
     assert_eq!(most("[limits]\nmax_memory = 67108864"), Ok(Some(64 << 20)));
     assert_eq!(most("[limits]\nmax_memory = \"off\""), Ok(None));

@@ -268,15 +268,6 @@ fn an_administrator_creates_holds_and_deletes_namespaces_and_a_key_of_one_does_n
 }
 
 #[test]
-fn settings_that_this_version_does_not_carry_out_are_refused() {
-    let folder = Folder::new("namespaces-unsupported");
-    folder.write("ferrybus.toml", "[limits]\nmax_memory = \"1 GiB\"\n");
-    let output = command(&folder.0, &["--listen", "127.0.0.1:0", "--durability", "none"]).output().unwrap();
-    let expected = "error: `limits.max_memory` is set: this version does not bound its memory\n";
-    assert_eq!((code(&output), stderr(&output).as_str()), (2, expected));
-}
-
-#[test]
 fn a_file_with_the_log_in_of_an_administrator_is_enough() {
     let service = Service::start("namespaces-admin-file", TEAMS, &[]);
     let file: PathBuf = service.folder.write("admin", "operator:hush\n");

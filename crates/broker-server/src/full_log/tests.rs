@@ -9,9 +9,9 @@ enum Said {
 }
 
 #[test]
-fn a_full_disk_is_logged_once_then_each_minute_and_when_it_has_room_again() {
+fn what_is_full_is_logged_once_then_each_minute_and_when_it_has_room_again() {
     let begin = Instant::now();
-    let mut log = DiskFullLog::default();
+    let mut log = FullLog::default();
     let cases = [
         // seconds, full, what is said
         (0, false, Said::Nothing),
@@ -35,9 +35,9 @@ fn a_full_disk_is_logged_once_then_each_minute_and_when_it_has_room_again() {
     for (seconds, is_full, expected) in cases {
         let said = match log.look(begin + Duration::from_secs(seconds), is_full) {
             None => Said::Nothing,
-            Some(Line::Full) => Said::Full,
-            Some(Line::StillFull { since, now }) => Said::StillFull((now - since).as_secs()),
-            Some(Line::Free) => Said::Free,
+            Some(FullLogLine::Full) => Said::Full,
+            Some(FullLogLine::StillFull { since, now }) => Said::StillFull((now - since).as_secs()),
+            Some(FullLogLine::Free) => Said::Free,
         };
         assert_eq!(said, expected, "{seconds} s");
     }
