@@ -61,6 +61,8 @@ pub enum CloseReason {
     Operator,
     /// An operator holds the namespace for maintenance.
     NamespaceHeld,
+    /// The shard of the namespace has failed, and recovers.
+    ShardFailed,
     /// The namespace has been deleted.
     NamespaceDeleted,
 }
@@ -292,6 +294,9 @@ impl Gateway {
             CloseReason::Operator => Refusal::Ended,
             CloseReason::NamespaceHeld => {
                 Refusal::Placement(PlacementRefusal::OnHold { namespace: namespace() })
+            }
+            CloseReason::ShardFailed => {
+                Refusal::Placement(PlacementRefusal::Recovering { namespace: namespace() })
             }
             CloseReason::NamespaceDeleted => {
                 Refusal::Placement(PlacementRefusal::Deleted { namespace: namespace() })

@@ -58,6 +58,8 @@ struct ReadyEvents {
     stop: Option<Shutdown>,
     faults: bool,
     flushed: bool,
+    /// The shard has failed, and recovers.
+    abandoned: bool,
     /// The socket is broken. What else is ready is still done.
     failure: Option<io::Error>,
 }
@@ -69,7 +71,7 @@ impl ReadyEvents {
             && self.input.is_none()
             && self.stop.is_none()
             && self.failure.is_none()
-            && !(self.end_of_stream || self.deadline || self.faults || self.flushed)
+            && !(self.end_of_stream || self.deadline || self.faults || self.flushed || self.abandoned)
     }
 }
 
@@ -112,6 +114,8 @@ pub(crate) struct Driver<S> {
     listed: Option<ConnectionListing>,
     /// Observers of the connection.
     watchers: Option<Watchers>,
+    /// The gateway was told that the shard has failed.
+    was_abandoned: bool,
     /// The reason of an end that AMQP does not know.
     failure: Option<String>,
 }
@@ -163,6 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             awaits_outcome: false,
             listed: None,
             watchers: None,
+            was_abandoned: false,
             failure: None,
         }
     }
@@ -234,6 +239,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.gateway.handle_input(now, input);
             self.place(now);
             self.connection_gauge.note(self.gateway.authentication());
+        }
+        if ready.abandoned {
+            self.was_abandoned = true;
+            self.gateway.close(now, CloseReason::ShardFailed);
         }
         for control_message in ready.control_messages {
             self.handle_control_message(control_message);
@@ -385,6 +394,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.effects = effects;
         }
         ready.control_messages = self.effect_queue.control_messages();
+        ready.abandoned = self.effect_queue.is_abandoned() && !self.was_abandoned;
         if !self.outgoing.is_empty()
             && let Poll::Ready(result) = self.outgoing.poll_flush(&mut self.stream, cx)
         {

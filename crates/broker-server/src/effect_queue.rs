@@ -60,6 +60,8 @@ pub(crate) struct EffectQueue {
     /// It is among those that are woken when there is room for all again.
     waits: AtomicBool,
     has_errands: AtomicBool,
+    /// The node that brought effects here has ended.
+    abandoned: AtomicBool,
 }
 
 impl EffectQueue {
@@ -155,6 +157,19 @@ impl EffectQueue {
         if before >= IN_FLIGHT_MAX && before - bytes < IN_FLIGHT_MAX {
             self.wake();
         }
+    }
+
+    /// The node has ended: nothing more comes, and nothing that was handed over is handled.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        let left = self.ingress_credit.swap(0, Ordering::Relaxed);
+        self.account().remove(left);
+        self.wake();
+    }
+
+    /// Whether the node has ended.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// There is room for all again.

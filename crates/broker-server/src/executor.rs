@@ -164,7 +164,9 @@ impl Executor {
 
     /// Puts the node in its place. What was brought before waits for [`Self::run_housekeeper`].
     pub(crate) fn begin(&self, node_driver: NodeDriver) {
-        *self.node() = Some(node_driver);
+        let before = self.node().replace(node_driver);
+        // Its threads may wait for the lock.
+        drop(before);
         let mut state = self.state();
         state.run_state = RunState::Idle;
         // Recovery may have left work.
@@ -172,8 +174,9 @@ impl Executor {
     }
 
     /// Submits one item: runs the node, unless another thread does, which takes the item along.
-    pub(crate) fn push(&self, item: ExecutorItem) {
-        self.submit_item(item, STEPS_MAX);
+    /// False: the node has ended, and the item is dropped.
+    pub(crate) fn push(&self, item: ExecutorItem) -> bool {
+        self.submit_item(item, STEPS_MAX)
     }
 
     /// Brings what a disk thread has done. It takes one turn, in which it may be given its next request: what others
@@ -182,10 +185,10 @@ impl Executor {
         self.submit_item(ExecutorItem::Io(done), 1);
     }
 
-    fn submit_item(&self, item: ExecutorItem, steps: u32) {
+    fn submit_item(&self, item: ExecutorItem, steps: u32) -> bool {
         let mut state = self.state();
         if matches!(state.run_state, RunState::Ended(_)) {
-            return;
+            return false;
         }
         if matches!(item, ExecutorItem::Advance(..)) {
             // The housekeeper's sleep was computed with the clock before the advance.
@@ -199,16 +202,23 @@ impl Executor {
         if state.run_state == RunState::Idle {
             self.run(state, steps);
         }
+        true
     }
 
     /// Runs the node when no submitter does: at its deadlines, and for work that was left. Runs on a thread of its own,
-    /// and returns when the node has ended and its files are closed.
-    pub(crate) fn run_housekeeper(&self) -> Ended {
+    /// and returns when the node has ended and its files are closed. Where the shard `recovers`, its clients are told that the node has
+    /// abandoned them; else everybody is told of the end.
+    pub(crate) fn run_housekeeper(&self, recovers: impl FnOnce(Ended) -> bool) -> Ended {
         let ended = catch_unwind(AssertUnwindSafe(|| self.housekeep())).unwrap_or_else(|_| {
             self.fail();
             Ended::Panicked
         });
-        drop(self.node().take());
+        let node_driver = self.node().take();
+        if recovers(ended)
+            && let Some(mut node_driver) = node_driver
+        {
+            node_driver.abandon_clients();
+        }
         ended
     }
 
@@ -267,7 +277,10 @@ impl Executor {
     /// Ends the node after a panic in it or in a thread that works for it: its state may be inconsistent, and no task
     /// may wait for it for ever.
     pub(crate) fn fail(&self) {
-        error!("the broker has panicked, see above; nothing more is accepted, restart to recover");
+        error!(
+            shard = self.shard,
+            "the broker has panicked, see above; nothing more is accepted before it recovers"
+        );
         self.end(self.state(), Ended::Panicked);
     }
 

@@ -8,7 +8,7 @@ use broker_core::{AuthorizationRule, Effect, NamespaceDefinition};
 use broker_node::NamespaceId;
 
 /// Follows the namespaces of a shard.
-pub(crate) trait NamespaceObserver: Debug + Send {
+pub(crate) trait NamespaceObserver: Debug + Send + Sync {
     /// A definition is durable. The id of a namespace that is new to the observer.
     fn apply(&self, definition: NamespaceDefinition) -> Option<NamespaceId>;
 

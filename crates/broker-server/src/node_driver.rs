@@ -43,7 +43,7 @@ pub(crate) struct NodeDriver {
     /// Watches for what takes long.
     slow: Option<SlowLog>,
     /// The namespaces of the shard, for connections.
-    namespaces: Option<Box<dyn NamespaceObserver>>,
+    namespaces: Option<Arc<dyn NamespaceObserver>>,
     /// The state of the disk, for the log.
     space: Option<watch::Sender<DiskState>>,
 }
@@ -104,7 +104,7 @@ impl NodeDriver {
     }
 
     /// Tells `namespaces` of the namespaces that there are, of each change of one, and of the keys of their entities.
-    pub(crate) fn with_namespaces(mut self, namespaces: Box<dyn NamespaceObserver>) -> Self {
+    pub(crate) fn with_namespaces(mut self, namespaces: Arc<dyn NamespaceObserver>) -> Self {
         // All that was recovered is durable.
         let mut served = Vec::new();
         for view in self.node.namespaces() {
@@ -172,6 +172,13 @@ impl NodeDriver {
             self.answer_advanced(now);
         }
         (self.stopping && !self.more && self.node.is_closed()).then_some(Ended::Stopped)
+    }
+
+    /// The node ends, and its clients hear nothing more of it.
+    pub(crate) fn abandon_clients(&mut self) {
+        for (_, effect_queue) in std::mem::take(&mut self.clients).into_values() {
+            effect_queue.abandon();
+        }
     }
 
     /// Whether another turn has something to do.

@@ -3,16 +3,20 @@
 //! Invariant: a node is never left behind: dropped, it makes all it holds durable and ends, and its files are free.
 
 use std::{
-    sync::Arc,
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use broker_core::CoreConfig;
 use broker_log::{Durability, JournalConfig, RealDisk};
 use tokio::sync::watch;
+use tracing::{error, warn};
 
 use crate::{
-    clock::Clock,
+    clock::{self, Clock},
     config::ServerConfig,
     disk_state::DiskState,
     disk_thread::DiskThread,
@@ -30,13 +34,15 @@ use crate::{
 #[derive(Debug)]
 struct NodeThread {
     executor: Arc<Executor>,
+    /// The server stops: a node that fails is not recovered.
+    is_stopping: Arc<StopFlag>,
     thread: Option<JoinHandle<Ended>>,
 }
 
 /// Surroundings of the node of a shard.
 pub(crate) struct ShardParts {
     pub(crate) executor: Arc<Executor>,
-    pub(crate) namespaces: Box<dyn NamespaceObserver>,
+    pub(crate) namespaces: Arc<dyn NamespaceObserver>,
     /// Is told whether the disk is full.
     pub(crate) space: watch::Sender<DiskState>,
 }
@@ -50,18 +56,20 @@ impl NodeThread {
         stop: watch::Sender<Shutdown>,
         tell: watch::Sender<bool>,
     ) -> Result<Self, StartError> {
-        let ShardParts { executor, namespaces, space } = parts;
-        executor.begin(recover(config, clock, &executor)?.with_namespaces(namespaces).with_space(space));
-        let housekeeper = Arc::clone(&executor);
+        let executor = Arc::clone(&parts.executor);
+        let recovery = ShardRecovery { config: ShardConfig::of(config), clock: Arc::clone(clock), parts };
+        executor.begin(recovery.node_driver()?);
+        let is_stopping = Arc::<StopFlag>::default();
+        let stopping = Arc::clone(&is_stopping);
         let thread = thread::Builder::new().name(format!("node-{}", executor.shard())).spawn(move || {
-            let ended = housekeeper.run_housekeeper();
+            let ended = recovery.run(&stopping);
             if ended != Ended::Stopped {
                 shutdown::order(&stop, Shutdown::Failed);
             }
             tell.send_replace(true);
             ended
         })?;
-        Ok(Self { executor, thread: Some(thread) })
+        Ok(Self { executor, is_stopping, thread: Some(thread) })
     }
 
     fn join(&mut self) -> Ended {
@@ -106,6 +114,7 @@ impl NodeThreads {
     /// Has them make all they hold durable, and waits until they have ended. The worst of their ends.
     pub(crate) fn stop(&mut self) -> Ended {
         for thread in &self.threads {
+            thread.is_stopping.set();
             thread.executor.push(ExecutorItem::Shutdown);
         }
         let ends = self.threads.iter_mut().filter(|thread| thread.thread.is_some()).map(NodeThread::join);
@@ -138,8 +147,118 @@ impl Drop for NodeThreads {
     }
 }
 
+/// Whether the server stops, for threads that wait.
+#[derive(Debug, Default)]
+struct StopFlag {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl StopFlag {
+    fn set(&self) {
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for so long, or until it is set; whether it is.
+    fn wait(&self, time: Duration) -> bool {
+        let is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(is_set, time, |is_set| !*is_set);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// The configuration of a shard, for each time that it is recovered.
+struct ShardConfig {
+    data_dir: PathBuf,
+    journal: JournalConfig,
+    core: CoreConfig,
+    slow_operation: Option<Duration>,
+}
+
+impl ShardConfig {
+    fn of(config: &ServerConfig) -> Self {
+        Self {
+            data_dir: config.data_dir.clone(),
+            journal: config.journal,
+            core: config.core.clone(),
+            slow_operation: config.observe.slow_operation,
+        }
+    }
+}
+
+/// Runs a shard, and recovers it when it has panicked. A shard that panics again and again ends the process: its next start may
+/// be that of another version.
+struct ShardRecovery {
+    config: ShardConfig,
+    clock: Arc<Clock>,
+    parts: ShardParts,
+}
+
+impl ShardRecovery {
+    /// Runs the shard to its end.
+    fn run(&self, stopping: &StopFlag) -> Ended {
+        let executor = &self.parts.executor;
+        let mut panics = PanicHistory::default();
+        loop {
+            let mut recovers = false;
+            let ended = executor.run_housekeeper(|ended| {
+                let is_durable = self.config.journal.durability != Durability::None;
+                recovers = ended == Ended::Panicked && is_durable && panics.may_recover(clock::instant());
+                recovers
+            });
+            if !recovers || stopping.wait(PAUSE) {
+                return ended;
+            }
+            match self.node_driver() {
+                Ok(node_driver) => {
+                    let shard = executor.shard();
+                    warn!(shard, "the shard has recovered from its journal; its clients connect again");
+                    executor.begin(node_driver);
+                }
+                Err(error) => {
+                    error!(%error, "the shard cannot be recovered");
+                    return ended;
+                }
+            }
+            // The order to stop may have come before it began.
+            if stopping.wait(Duration::ZERO) {
+                executor.push(ExecutorItem::Shutdown);
+            }
+        }
+    }
+
+    /// The node, recovered from its journal.
+    fn node_driver(&self) -> Result<NodeDriver, StartError> {
+        let Self { config, clock, parts } = self;
+        let driver = recover(config, clock, &parts.executor)?;
+        Ok(driver.with_namespaces(Arc::clone(&parts.namespaces)).with_space(parts.space.clone()))
+    }
+}
+
+/// The last panics of a shard.
+#[derive(Debug, Default)]
+struct PanicHistory(VecDeque<Instant>);
+
+impl PanicHistory {
+    /// Notes a panic. False: there have been too many in a short time.
+    fn may_recover(&mut self, now: Instant) -> bool {
+        self.0.push_back(now);
+        while self.0.front().is_some_and(|first| now.saturating_duration_since(*first) > PANIC_TIME) {
+            self.0.pop_front();
+        }
+        self.0.len() < PANICS_MAX
+    }
+}
+
+/// With so many panics of a shard in [`PANIC_TIME`] the process ends.
+const PANICS_MAX: usize = 3;
+const PANIC_TIME: Duration = Duration::from_secs(60);
+/// Time between a panic and the recovery.
+const PAUSE: Duration = Duration::from_secs(1);
+
 fn recover(
-    config: &ServerConfig,
+    config: &ShardConfig,
     clock: &Arc<Clock>,
     executor: &Arc<Executor>,
 ) -> Result<NodeDriver, StartError> {
@@ -158,5 +277,8 @@ fn recover(
             (node, Some(DiskThread::start(disk, executor)?))
         }
     };
-    Ok(NodeDriver::new(node, Arc::clone(clock), disk).watched(config.observe.slow_operation))
+    Ok(NodeDriver::new(node, Arc::clone(clock), disk).watched(config.slow_operation))
 }
+
+#[cfg(test)]
+mod tests;

@@ -335,7 +335,7 @@ fn start_shards(
 ) -> Result<NodeThreads, StartError> {
     let parts = shards.all().iter().map(|executor| ShardParts {
         executor: Arc::clone(executor),
-        namespaces: Box::new(ShardNamespaces::new(Arc::clone(namespaces), executor)),
+        namespaces: Arc::new(ShardNamespaces::new(Arc::clone(namespaces), executor)),
         space: watch_disk(config, runtime, executor),
     });
     NodeThreads::start(config, clock, parts.collect(), stop)

@@ -21,9 +21,14 @@ pub(crate) fn submit(
     if commands.is_empty() {
         return;
     }
+    if effect_queue.is_abandoned() {
+        return;
+    }
     let weight = commands.iter().map(weight).sum();
     effect_queue.handed_over(weight);
-    executor.push(ExecutorItem::Batch(Batch { client, commands }, weight));
+    if !executor.push(ExecutorItem::Batch(Batch { client, commands }, weight)) {
+        effect_queue.processed(weight);
+    }
 }
 
 /// Whether the peer will be told an outcome of these as soon as they are durable.

@@ -160,6 +160,9 @@ fn placement(refusal: &PlacementRefusal) -> String {
         PlacementRefusal::OnHold { namespace } => {
             format!("The namespace '{namespace}' is held for maintenance. Try again later.")
         }
+        PlacementRefusal::Recovering { namespace } => {
+            format!("The namespace '{namespace}' recovers from a failure of the broker. Connect again.")
+        }
         PlacementRefusal::TooManyConnections { namespace, limit } => format!(
             "ConnectionsQuotaExceeded for namespace: '{namespace}' has {limit} connections, as many as it may."
         ),

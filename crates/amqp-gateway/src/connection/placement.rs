@@ -64,6 +64,8 @@ pub enum PlacementRefusal {
     OnHold { namespace: Arc<str> },
     /// The namespace has as many connections as it may.
     TooManyConnections { namespace: Arc<str>, limit: usize },
+    /// The shard of the namespace has failed, and recovers from its journal.
+    Recovering { namespace: Arc<str> },
     /// The namespace has been deleted.
     Deleted { namespace: Arc<str> },
 }
@@ -74,6 +76,7 @@ impl PlacementRefusal {
         match self {
             Self::Unknown { .. } => None,
             Self::OnHold { namespace }
+            | Self::Recovering { namespace }
             | Self::TooManyConnections { namespace, .. }
             | Self::Deleted { namespace } => Some(namespace),
         }

@@ -202,6 +202,7 @@ impl ConnectionRecord {
             | Refusal::Placement(PlacementRefusal::TooManyConnections { .. }) => "too many connections",
             Refusal::Placement(PlacementRefusal::Unknown { .. }) => "unknown host name",
             Refusal::Placement(PlacementRefusal::OnHold { .. }) => "namespace held",
+            Refusal::Placement(PlacementRefusal::Recovering { .. }) => "shard recovering",
             Refusal::Placement(PlacementRefusal::Deleted { .. }) => "namespace deleted",
             Refusal::LogIn { .. } => "log-in refused",
             _ => "closed by the broker",

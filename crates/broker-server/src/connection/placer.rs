@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use amqp_gateway::{Placement, PlacementRefusal, PlacementRequest};
+use amqp_gateway::{CloseReason, Placement, PlacementRefusal, PlacementRequest};
 use broker_core::NamespaceState;
 
 use crate::{
@@ -102,8 +102,11 @@ impl Placer {
 
 /// Reason for which a namespace takes no connections, if it does not.
 fn refusal(namespace: &ServedNamespace) -> Option<PlacementRefusal> {
-    reason_to_leave(namespace)?;
+    let reason = reason_to_leave(namespace)?;
     let name = Arc::clone(&namespace.name);
+    if reason == CloseReason::ShardFailed {
+        return Some(PlacementRefusal::Recovering { namespace: name });
+    }
     Some(match namespace.definition().state {
         NamespaceState::Active => PlacementRefusal::OnHold { namespace: name },
         NamespaceState::Deleting | NamespaceState::Deleted => PlacementRefusal::Deleted { namespace: name },

@@ -60,7 +60,7 @@ fn a_panic_while_a_request_is_performed_ends_the_node() {
     let perform = |_| -> IoDone { panic!("as the test wants it") };
     let lane = DiskThreadHandle::start("fragile", perform, Arc::clone(&executor)).unwrap();
     lane.give(request);
-    assert_eq!(executor.run_housekeeper(), crate::node_driver::Ended::Panicked);
+    assert_eq!(executor.run_housekeeper(|_| false), crate::node_driver::Ended::Panicked);
     drop(lane);
     std::fs::remove_dir_all(directory).unwrap();
 }

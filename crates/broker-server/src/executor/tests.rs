@@ -100,7 +100,7 @@ fn batches_submitted_at_the_same_time_are_all_answered() {
     const BATCHES: u64 = 500;
     let executor = begun();
     thread::scope(|scope| {
-        let housekeeper = scope.spawn(|| executor.run_housekeeper());
+        let housekeeper = scope.spawn(|| executor.run_housekeeper(|_| false));
         let clients: Vec<_> = (1..=CLIENTS)
             .map(|number| {
                 let executor = &executor;
@@ -129,7 +129,7 @@ fn batches_submitted_at_the_same_time_are_all_answered() {
 fn a_deadline_comes_though_nobody_brings_anything() {
     let executor = begun();
     thread::scope(|scope| {
-        let housekeeper = scope.spawn(|| executor.run_housekeeper());
+        let housekeeper = scope.spawn(|| executor.run_housekeeper(|_| false));
         let effect_queue = client(&executor, ClientId(1), Duration::from_millis(1));
         submit_item(&executor, ClientId(1), consume(2));
         submit_item(&executor, ClientId(1), vec![publish(1)]);
@@ -155,7 +155,7 @@ fn after_a_panic_the_node_has_ended_for_everybody() {
     submit_item(&executor, ClientId(1), vec![Command::Connect, create]);
     // The client whose batch makes the node panic goes on.
     submit_item(&executor, ClientId(1), vec![publish(1)]);
-    assert_eq!(executor.run_housekeeper(), Ended::Panicked);
+    assert_eq!(executor.run_housekeeper(|_| false), Ended::Panicked);
     let effect_queue = client(&executor, ClientId(1), Duration::from_secs(60));
     assert!(effect_queue.take().is_empty());
     assert!(executor.state().items.is_empty(), "nothing piles up");
@@ -183,7 +183,7 @@ fn quiet_is_told_once_after_a_whole_span_without_work() {
 fn a_housekeeper_that_sleeps_is_called_when_the_clock_moves() {
     let executor = begun();
     thread::scope(|scope| {
-        let housekeeper = scope.spawn(|| executor.run_housekeeper());
+        let housekeeper = scope.spawn(|| executor.run_housekeeper(|_| false));
         let effect_queue = client(&executor, ClientId(1), Duration::from_secs(300));
         submit_item(&executor, ClientId(1), consume(2));
         submit_item(&executor, ClientId(1), vec![publish(1)]);

@@ -5,7 +5,7 @@
 use std::{
     future::poll_fn,
     sync::{Arc, atomic::Ordering},
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use broker_core::{ClientId, Command, Effect, Ticket};
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tokio::sync::oneshot;
 
-use super::{answer::Refusal, context::RequestContext};
+use super::{answer::Refusal, context::RequestContext, probe::HealthProblem};
 use crate::{
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},
@@ -97,13 +97,23 @@ impl<'a> CoreClient<'a> {
         unless_stopped(&self.context.shared.stop, room).await.map_err(|_| Refusal::Stopping)
     }
 
+    fn poll_effects(&self, cx: &Context<'_>) -> Poll<Result<Vec<Effect>, Refusal>> {
+        match self.effect_queue.poll_take(cx) {
+            Poll::Ready(effects) => Poll::Ready(Ok(effects)),
+            Poll::Pending if self.effect_queue.is_abandoned() || self.executor.has_ended() => {
+                Poll::Ready(Err(Refusal::HealthProblem(HealthProblem::Ended)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// Waits for all the answers, so that none is left for the next question.
     async fn collect(&self, mut missing: usize) -> Result<Effect, Refusal> {
         let mut stop = self.context.shared.stop.clone();
         let mut answer = None;
         loop {
             let effects = tokio::select! {
-                effects = poll_fn(|cx| self.effect_queue.poll_take(cx)) => effects,
+                effects = poll_fn(|cx| self.poll_effects(cx)) => effects?,
                 _ = ordered(&mut stop) => return Err(Refusal::Stopping),
             };
             for effect in effects {

@@ -340,6 +340,7 @@ impl NamespaceDirectory {
 pub(crate) fn reason_to_leave(served: &ServedNamespace) -> Option<CloseReason> {
     let definition = served.definition();
     match definition.state {
+        _ if served.executor.has_ended() => Some(CloseReason::ShardFailed),
         NamespaceState::Active if definition.settings.held => Some(CloseReason::NamespaceHeld),
         NamespaceState::Active => None,
         NamespaceState::Deleting | NamespaceState::Deleted => Some(CloseReason::NamespaceDeleted),

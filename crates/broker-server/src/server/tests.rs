@@ -82,6 +82,42 @@ fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
     assert_eq!(server.run_until_signal(), Outcome::Panicked);
 }
 
+#[test]
+fn a_shard_that_panics_recovers_and_its_clients_connect_again() {
+    let folder = std::env::temp_dir().join(format!("ferrybus-recovers-{}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    let mut config = config();
+    config.journal.durability = Durability::Os;
+    config.data_dir = folder.clone();
+    config.entities = vec![crate::EntityPlan::queue("kept", EntitySettings::default())];
+    // The journal panics where a caller does not keep to its limit, and the core has been told of a larger one.
+    config.journal.max_record_bytes = 4_096;
+    let server = Server::start(&config).unwrap();
+    let address = server.addresses()[0];
+    let mut wire = Wire::session(address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    let messages = vec![Message { payload: vec![7; 8_192].into(), ..Message::default() }];
+    let path = EntityPath { entity: "kept".into(), sub_queue: SubQueue::Main };
+    let publish = Command::PublishTo { path, messages, auto_create: false, ticket: None };
+    server.node.executor().push(register());
+    server.node.executor().push(ExecutorItem::Batch(
+        Batch { client: ClientId(77), commands: vec![Command::Connect, publish] },
+        0,
+    ));
+    let error = wire.closed().unwrap().error.unwrap();
+    assert_eq!(error.condition, "amqp:connection:forced");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while server.node.executor().has_ended() {
+        assert!(Instant::now() < patience, "the shard does not recover");
+        thread::yield_now();
+    }
+    let mut wire = Wire::session(address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    // What the journal has is there again.
+    assert!(wire.sender(1, "to-kept", "kept").unwrap().target.is_some());
+    drop(wire);
+    assert_eq!(server.stop(), Outcome::Stopped);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A disk whose syncs all fail once there is a broker on it.
 #[derive(Clone, Default)]
 struct SyncFails(Arc<AtomicBool>);
