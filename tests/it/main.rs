@@ -51,6 +51,8 @@ mod management;
 #[cfg(test)]
 mod message;
 #[cfg(test)]
+mod namespaces;
+#[cfg(test)]
 mod numbers;
 #[cfg(test)]
 mod observe;

@@ -65,7 +65,7 @@ pub use settle::outcome::{Outcome, SettleError};
 pub use store::activity::Activity;
 pub use tenancy::definition::{NamespaceDefinition, NamespaceSettings, NamespaceSlot, NamespaceState};
 pub use tenancy::error::NamespaceError;
-pub use tenancy::limit::{NamespaceLimit, NamespaceLimits};
+pub use tenancy::limit::{NAMESPACE_WEIGHTS, NamespaceLimit, NamespaceLimits};
 pub use tenancy::name::{DEFAULT_NAMESPACE, NAMESPACE_NAME_CHARS_MAX, NamespaceNameError, namespace_key};
 pub use transaction::error::TransactionError;
 pub use transaction::operation::{CommitError, TransactionId};

@@ -6,6 +6,7 @@ pub(crate) mod change;
 pub(crate) mod core;
 pub(crate) mod deferred_batches;
 pub(crate) mod deletion;
+pub(crate) mod free_slots;
 pub(crate) mod registry;
 pub(crate) mod schedule;
 pub(crate) mod units;

@@ -359,6 +359,11 @@ impl Node {
         self.namespaces.all().map(Namespace::view)
     }
 
+    /// One namespace, as [`Self::namespaces`] gives it.
+    pub fn namespace(&self, id: NamespaceId) -> Option<NamespaceView<'_>> {
+        self.namespaces.get(id).map(Namespace::view)
+    }
+
     /// The journal, to look at.
     pub fn journal(&self) -> &Journal {
         &self.output.journal

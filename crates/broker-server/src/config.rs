@@ -81,8 +81,9 @@ pub struct ServerConfig {
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
-    /// Hostnames, weight and limits of the default namespace.
-    pub default_namespace: NamespaceSettings,
+    /// Hostnames, weight and limits of the default namespace; `None`: the configuration does not name it, and it keeps those
+    /// that it has.
+    pub default_namespace: Option<NamespaceSettings>,
     /// The other namespaces of the configuration.
     pub namespaces: Vec<NamespacePlan>,
     /// Credentials that a namespace which an interface creates begins with, before its own keys.
@@ -139,7 +140,7 @@ impl Default for ServerConfig {
             auto_create: false,
             authority: Arc::new(Authority::new(Credentials::default())),
             key_sources: Vec::new(),
-            default_namespace: NamespaceSettings::default(),
+            default_namespace: None,
             namespaces: Vec::new(),
             created_namespace: Credentials::default(),
             administrators: Arc::new(Authority::new(Credentials::default())),

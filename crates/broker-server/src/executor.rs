@@ -32,7 +32,7 @@ use crate::{
     clock::{self, Clock},
     effect_queue::EffectQueue,
     metrics::ShardMetrics,
-    node_driver::{Ended, NodeDriver, NodeView},
+    node_driver::{Ended, NamespaceFigures, NodeDriver, NodeView},
 };
 
 /// One thing for the node to do.
@@ -56,6 +56,8 @@ pub(crate) enum ExecutorItem {
     Advance(Duration, oneshot::Sender<Option<Timestamp>>),
     /// Say how things are.
     View(oneshot::Sender<NodeView>),
+    /// Say what these namespaces use; those that are gone are left out.
+    Figures(Vec<NamespaceId>, oneshot::Sender<Vec<NamespaceFigures>>),
     /// Make everything durable and stop.
     Shutdown,
 }

@@ -15,10 +15,17 @@ use crate::namespace_names::{HostName, HostSign, NamespaceName};
 ///    one namespace only: nobody has to name it.
 #[derive(Clone, Debug)]
 pub struct HostTable<T> {
-    default: (NamespaceName, T),
-    others: BTreeMap<NamespaceName, T>,
+    default: (NamespaceName, Listed<T>),
+    others: BTreeMap<NamespaceName, Listed<T>>,
     hosts: BTreeMap<HostName, NamespaceName>,
     strict: bool,
+}
+
+/// A namespace, and the host names that lead to it.
+#[derive(Clone, Debug)]
+struct Listed<T> {
+    value: T,
+    hosts: Vec<HostName>,
 }
 
 /// The result of a lookup.
@@ -58,8 +65,29 @@ impl<T> HostTable<T> {
         value: T,
         strict: bool,
     ) -> Self {
-        let hosts = hosts.into_iter().map(|host| (host, name.clone())).collect();
-        Self { default: (name, value), others: BTreeMap::new(), hosts, strict }
+        let listed: Vec<HostName> = hosts.into_iter().collect();
+        let hosts = listed.iter().map(|host| (host.clone(), name.clone())).collect();
+        Self { default: (name, Listed { value, hosts: listed }), others: BTreeMap::new(), hosts, strict }
+    }
+
+    /// Whether a namespace of this name may list these host names. It looks at these names alone.
+    pub fn check(&self, name: &NamespaceName, hosts: &[HostName]) -> Result<(), NameConflict> {
+        let conflict = |host: &HostName, first: &NamespaceName| {
+            Err(NameConflict::Host { host: host.clone(), first: first.clone(), second: name.clone() })
+        };
+        let own = HostName::of_namespace(name);
+        if let Some(first) = self.hosts.get(&own).filter(|first| *first != name) {
+            return conflict(&own, first);
+        }
+        for host in hosts {
+            // A host of one label would hide the namespace of that name from everybody. One of more labels hides it from
+            // its own clients only, who were told to use it.
+            let named = host.as_namespace().filter(|named| self.named(named).is_some());
+            if let Some(first) = self.hosts.get(host).or(named.as_ref()).filter(|first| *first != name) {
+                return conflict(host, first);
+            }
+        }
+        Ok(())
     }
 
     /// Adds a namespace with the host names that it lists. On an error the table is as before.
@@ -72,31 +100,10 @@ impl<T> HostTable<T> {
         if self.named(&name).is_some() {
             return Err(NameConflict::Namespace(name));
         }
-        let host = HostName::of_namespace(&name);
-        if let Some(first) = self.hosts.get(&host).cloned() {
-            return Err(NameConflict::Host { host, first, second: name });
-        }
-        self.list(&name, hosts)?;
-        self.others.insert(name, value);
-        Ok(())
-    }
-
-    fn list(
-        &mut self,
-        name: &NamespaceName,
-        hosts: impl IntoIterator<Item = HostName>,
-    ) -> Result<(), NameConflict> {
         let hosts: Vec<HostName> = hosts.into_iter().collect();
-        for host in &hosts {
-            let listed = self.hosts.get(host).cloned();
-            // A host of one label would hide the namespace of that name from everybody. One of more labels hides it from
-            // its own clients only, who were told to use it.
-            let named = host.as_namespace().filter(|named| self.named(named).is_some());
-            if let Some(first) = listed.or(named).filter(|first| first != name) {
-                return Err(NameConflict::Host { host: host.clone(), first, second: name.clone() });
-            }
-        }
-        self.hosts.extend(hosts.into_iter().map(|host| (host, name.clone())));
+        self.check(&name, &hosts)?;
+        self.hosts.extend(hosts.iter().map(|host| (host.clone(), name.clone())));
+        self.others.insert(name, Listed { value, hosts });
         Ok(())
     }
 
@@ -108,31 +115,50 @@ impl<T> HostTable<T> {
         hosts: impl IntoIterator<Item = HostName>,
         value: T,
     ) -> Result<(), NameConflict> {
-        self.hosts.retain(|_, owner| owner != name);
+        let hosts: Vec<HostName> = hosts.into_iter().collect();
+        self.unlist(name);
         if *name == self.default.0 {
-            self.default.1 = value;
-            return self.list(name, hosts);
+            self.default.1.value = value;
+            self.check(name, &hosts)?;
+            self.hosts.extend(hosts.iter().map(|host| (host.clone(), name.clone())));
+            self.default.1.hosts = hosts;
+            return Ok(());
         }
         self.others.remove(name);
         self.insert(name.clone(), [], value)?;
-        self.list(name, hosts)
+        self.check(name, &hosts)?;
+        self.hosts.extend(hosts.iter().map(|host| (host.clone(), name.clone())));
+        if let Some(listed) = self.others.get_mut(name) {
+            listed.hosts = hosts;
+        }
+        Ok(())
     }
 
     /// Removes a namespace and its host names. The default one stays.
     pub fn remove(&mut self, name: &NamespaceName) {
+        self.unlist(name);
         self.others.remove(name);
-        self.hosts.retain(|_, owner| owner != name);
+    }
+
+    /// Takes away the host names of a namespace.
+    fn unlist(&mut self, name: &NamespaceName) {
+        let listed =
+            if *name == self.default.0 { Some(&mut self.default.1) } else { self.others.get_mut(name) };
+        for host in listed.map(|listed| std::mem::take(&mut listed.hosts)).unwrap_or_default() {
+            self.hosts.remove(&host);
+        }
     }
 
     /// The only namespace, if there is no other.
     pub fn only(&self) -> Option<&T> {
-        self.others.is_empty().then_some(&self.default.1)
+        self.others.is_empty().then_some(&self.default.1.value)
     }
 
     /// The namespace with exactly this name.
     pub fn named(&self, name: &NamespaceName) -> Option<&T> {
-        let (default, value) = &self.default;
-        if name == default { Some(value) } else { self.others.get(name) }
+        let (default, listed) = &self.default;
+        let listed = if name == default { Some(listed) } else { self.others.get(name) };
+        listed.map(|listed| &listed.value)
     }
 
     /// The namespace that a client means by the host name that it has sent.
@@ -140,7 +166,7 @@ impl<T> HostTable<T> {
         let hostname = hostname.unwrap_or_default();
         let (found, is_needed) = match HostSign::parse(hostname) {
             HostSign::Absent => (None, false),
-            HostSign::DefaultNamespace => (Some(&self.default.1), false),
+            HostSign::DefaultNamespace => (Some(&self.default.1.value), false),
             HostSign::Namespace(name) => (self.named(&name), self.strict || self.only().is_none()),
             HostSign::UnknownNamespace => (None, self.strict || self.only().is_none()),
             HostSign::Host(host) => (self.of_host(&host), self.strict),
@@ -149,7 +175,7 @@ impl<T> HostTable<T> {
         match found {
             Some(found) => HostLookup::Found(found),
             None if is_needed => HostLookup::Unknown(hostname.into()),
-            None => HostLookup::Default(&self.default.1),
+            None => HostLookup::Default(&self.default.1.value),
         }
     }
 

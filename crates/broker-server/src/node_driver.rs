@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Effect, Timestamp};
 use broker_log::JournalStats;
-use broker_node::{NamespaceId, Node, Released};
+use broker_node::{NamespaceId, NamespaceView, Node, Released};
 use tokio::sync::{oneshot, watch};
 use tracing::error;
 
@@ -58,6 +58,17 @@ pub(crate) struct NamespaceFigures {
     pub(crate) appended_bytes: u64,
     /// Queues, topics and subscriptions.
     pub(crate) entities: u64,
+}
+
+impl NamespaceFigures {
+    fn of(namespace: NamespaceView<'_>) -> Self {
+        Self {
+            id: namespace.id,
+            live_bytes: namespace.live_bytes,
+            appended_bytes: namespace.appended_bytes,
+            entities: namespace.core.entity_count(),
+        }
+    }
 }
 
 /// Status of the node.
@@ -225,18 +236,17 @@ impl NodeDriver {
             ExecutorItem::Advance(by, answer) => self.advance(by, answer),
             // The receiver may be gone.
             ExecutorItem::View(answer) => drop(answer.send(self.view())),
+            ExecutorItem::Figures(ids, answer) => {
+                let found = ids.into_iter().filter_map(|id| self.node.namespace(id));
+                drop(answer.send(found.map(NamespaceFigures::of).collect()));
+            }
             ExecutorItem::Shutdown => self.stopping = true,
         }
     }
 
     fn view(&self) -> NodeView {
         let journal = self.node.journal();
-        let namespaces = self.node.namespaces().map(|namespace| NamespaceFigures {
-            id: namespace.id,
-            live_bytes: namespace.live_bytes,
-            appended_bytes: namespace.appended_bytes,
-            entities: namespace.core.entity_count(),
-        });
+        let namespaces = self.node.namespaces().map(NamespaceFigures::of);
         NodeView {
             namespaces: namespaces.collect(),
             journal: journal.stats(),

@@ -64,20 +64,16 @@ impl Prepared {
     /// its own where the configuration says nothing about it.
     pub(crate) fn put_namespaces(
         &mut self,
-        default: &NamespaceSettings,
+        default: Option<&NamespaceSettings>,
         plans: &[NamespacePlan],
     ) -> Result<(), StartError> {
         let Self { server, shared, .. } = self;
         let setup = shared.namespace_setup();
-        let default =
-            Some((DEFAULT_NAMESPACE, default)).filter(|(_, it)| **it != NamespaceSettings::default());
+        let default = default.map(|settings| (DEFAULT_NAMESPACE, settings));
         let others = plans.iter().map(|plan| (&*plan.name, &plan.settings));
-        server.unless_node_ends(async {
-            for (name, settings) in default.into_iter().chain(others) {
-                setup.put(name, settings).await?;
-            }
-            Ok(())
-        })?
+        let wanted: Vec<_> = default.into_iter().chain(others).collect();
+        let answers = server.unless_node_ends(setup.put(&wanted))??;
+        answers.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
     /// From now on the requests are about the entities of this namespace. At first they are about those of the default one.

@@ -1,6 +1,6 @@
 //! Memory of the process: what it uses, and the limit beyond which the shards refuse what would take more.
 //!
-//! Invariant: the shards are told each change, and nothing else. Between full and not full lies a sixteenth of the limit, so
+//! Invariant: the shards are told when it begins, while it lasts and when it ends. Between full and not full lies a sixteenth of the limit, so
 //! that the state does not change with each message.
 
 use std::{
@@ -93,7 +93,8 @@ impl MemoryWatch {
     /// Takes a figure.
     fn take(&mut self, now: Instant, used: u64) {
         let is_full = is_full(self.is_full, self.limit, used);
-        if is_full != self.is_full {
+        // While it lasts, again and again: a shard that has been recovered meanwhile does not know it.
+        if is_full || self.is_full {
             self.is_full = is_full;
             for shard in self.shards.all() {
                 shard.push(ExecutorItem::MemoryFull(is_full));

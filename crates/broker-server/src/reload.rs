@@ -27,8 +27,9 @@ pub struct ReloadableConfig {
     pub authority: Authority,
     /// The places from which the keys of its issuers come.
     pub key_sources: Vec<KeySource>,
-    /// Hostnames, weight and limits of the default namespace.
-    pub default_namespace: NamespaceSettings,
+    /// Hostnames, weight and limits of the default namespace; `None`: the configuration does not name it, and it keeps those
+    /// that it has.
+    pub default_namespace: Option<NamespaceSettings>,
     /// The other namespaces of the configuration. One that is missing here stays, without credentials of the configuration.
     pub namespaces: Vec<NamespacePlan>,
     /// Credentials that a namespace which an interface creates begins with, before its own keys.
@@ -44,7 +45,7 @@ impl ReloadableConfig {
             tls: None,
             authority,
             key_sources: Vec::new(),
-            default_namespace: NamespaceSettings::default(),
+            default_namespace: None,
             namespaces: Vec::new(),
             created_namespace: Credentials::default(),
             administrators: Authority::new(Credentials::default()),

@@ -158,7 +158,7 @@ impl Server {
             shutdown_time_out: config.shutdown_time_out,
         };
         let mut prepared = Prepared::new(server, shared, ports);
-        prepared.put_namespaces(&config.default_namespace, &config.namespaces)?;
+        prepared.put_namespaces(config.default_namespace.as_ref(), &config.namespaces)?;
         Ok(prepared)
     }
 

@@ -2,6 +2,11 @@
 //!
 //! Invariant: each limit has one key, which the configuration, the command line, the JSON interface and the metrics use.
 
+use std::ops::RangeInclusive;
+
+/// Weights that a namespace may have.
+pub const NAMESPACE_WEIGHTS: RangeInclusive<u16> = 1..=1_000;
+
 /// A limit that a namespace may have.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum NamespaceLimit {
@@ -40,6 +45,17 @@ impl NamespaceLimit {
             Self::InFlightBytes => "max_in_flight_bytes",
             Self::RememberedIds => "max_remembered_ids",
             Self::SendsPerSecond => "max_sends_per_second",
+        }
+    }
+
+    /// Numbers that it may have. A namespace with less could not be used.
+    pub const fn range(self) -> RangeInclusive<u64> {
+        match self {
+            Self::Entities | Self::Connections => 1..=1_000_000,
+            Self::Bytes => 1 << 10..=1 << 50,
+            Self::InFlightBytes => 1 << 20..=1 << 44,
+            Self::RememberedIds => 0..=1 << 40,
+            Self::SendsPerSecond => 1..=1_000_000_000,
         }
     }
 

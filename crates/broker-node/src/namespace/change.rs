@@ -109,10 +109,8 @@ impl NamespaceAdmin<'_> {
     fn check_hostnames(&self, name: &str, settings: &NamespaceSettings) -> Result<(), NamespaceError> {
         let key = namespace_key(name)?;
         for hostname in &settings.hostnames {
-            let owner = self.namespaces.all().map(|namespace| &namespace.definition).find(|definition| {
-                definition.settings.hostnames.contains(hostname)
-                    && !definition.name.eq_ignore_ascii_case(&key)
-            });
+            let owner = self.namespaces.listing(hostname).map(|namespace| &namespace.definition);
+            let owner = owner.filter(|owner| !owner.name.eq_ignore_ascii_case(&key));
             if let Some(owner) = owner {
                 return Err(NamespaceError::Hostname {
                     hostname: hostname.clone(),

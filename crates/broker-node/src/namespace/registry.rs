@@ -12,8 +12,8 @@ use broker_core::{
 use broker_log::Position;
 
 use super::{
-    NamespaceId, NamespaceView, core::NamespaceCore, deletion::delete_entities, schedule::NamespaceSchedule,
-    usage::NamespaceUsage,
+    NamespaceId, NamespaceView, core::NamespaceCore, deletion::delete_entities, free_slots::FreeSlots,
+    schedule::NamespaceSchedule, usage::NamespaceUsage,
 };
 use crate::core_output::{NodeOutput, RoundLimit};
 
@@ -42,6 +42,9 @@ struct Backlog {
 pub(crate) struct Namespaces {
     by_slot: BTreeMap<NamespaceSlot, Box<Namespace>>,
     by_name: BTreeMap<Box<str>, NamespaceSlot>,
+    /// By the host names that they list.
+    by_hostname: BTreeMap<Box<str>, NamespaceSlot>,
+    free_slots: FreeSlots,
     pub(crate) schedule: NamespaceSchedule,
     /// Changed definitions, with the end of their records.
     changes: VecDeque<(Position, NamespaceDefinition)>,
@@ -63,6 +66,8 @@ impl Namespaces {
         let mut all = Self {
             by_slot: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            by_hostname: BTreeMap::new(),
+            free_slots: FreeSlots::default(),
             schedule: NamespaceSchedule::default(),
             changes: VecDeque::new(),
             deferring: 0,
@@ -80,8 +85,13 @@ impl Namespaces {
         let slot = definition.slot;
         if let Some(before) = self.by_slot.get(&slot) {
             self.by_name.remove(&key(&before.definition));
+            unlist(&mut self.by_hostname, &before.definition);
         }
         self.by_name.insert(key(&definition), slot);
+        for hostname in &definition.settings.hostnames {
+            self.by_hostname.entry(hostname.clone()).or_insert(slot);
+        }
+        self.free_slots.take(slot);
         let (core, backlog) = match self.by_slot.remove(&slot) {
             Some(before) => (before.core, before.backlog),
             None => (self.new_core(&definition), Backlog::default()),
@@ -164,10 +174,14 @@ impl Namespaces {
         self.by_name.get(key).copied()
     }
 
+    /// The namespace that lists this host name.
+    pub(super) fn listing(&self, hostname: &str) -> Option<&Namespace> {
+        self.by_slot.get(self.by_hostname.get(hostname)?).map(|namespace| &**namespace)
+    }
+
     /// The lowest slot that no namespace has.
     pub(super) fn free_slot(&self) -> Option<NamespaceSlot> {
-        let mut taken = self.by_slot.keys();
-        (0..=u16::MAX).map(NamespaceSlot).find(|slot| taken.next() != Some(slot))
+        self.free_slots.lowest()
     }
 
     /// Removes a namespace; its records are the concern of the caller.
@@ -175,6 +189,8 @@ impl Namespaces {
         let namespace = self.by_slot.remove(&slot)?;
         self.subtract(namespace.backlog);
         self.by_name.remove(&key(&namespace.definition));
+        unlist(&mut self.by_hostname, &namespace.definition);
+        self.free_slots.release(slot);
         self.schedule.forget(slot);
         if slot == NamespaceSlot::DEFAULT {
             self.enter(NamespaceDefinition::of_default(), None);
@@ -417,6 +433,15 @@ impl Namespace {
             out.journal.release(at, length);
         }
         out.journal.commit();
+    }
+}
+
+/// Takes the host names of a definition out of the index.
+fn unlist(by_hostname: &mut BTreeMap<Box<str>, NamespaceSlot>, definition: &NamespaceDefinition) {
+    for hostname in &definition.settings.hostnames {
+        if by_hostname.get(hostname) == Some(&definition.slot) {
+            by_hostname.remove(hostname);
+        }
     }
 }
 

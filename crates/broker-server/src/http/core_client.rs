@@ -3,6 +3,7 @@
 //! Invariant: a guest of the core is gone with its request, also when the peer hangs up before the answer.
 
 use std::{
+    collections::BTreeMap,
     future::poll_fn,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
@@ -18,7 +19,7 @@ use crate::{
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},
     namespaces::ServedNamespace,
-    node_driver::NodeView,
+    node_driver::{NamespaceFigures, NodeView},
     shutdown::{ordered, unless_stopped},
     submission::submit,
 };
@@ -37,6 +38,32 @@ pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option
             views.push(answer.await.ok()?);
         }
         Some(views)
+    };
+    tokio::time::timeout(patience, all).await.ok()?
+}
+
+/// Figures of these namespaces, by shard and id; `None`: a shard does not answer within `patience`, or has ended.
+pub(super) async fn figures(
+    context: &RequestContext,
+    namespaces: &[Arc<ServedNamespace>],
+    patience: Duration,
+) -> Option<BTreeMap<(u16, NamespaceId), NamespaceFigures>> {
+    let mut by_shard: BTreeMap<u16, Vec<NamespaceId>> = BTreeMap::new();
+    for served in namespaces {
+        by_shard.entry(served.executor.shard()).or_default().push(served.id);
+    }
+    let asked = by_shard.into_iter().filter_map(|(shard, ids)| {
+        let (tell, answer) = oneshot::channel();
+        context.shared.shards.get(shard)?.push(ExecutorItem::Figures(ids, tell));
+        Some((shard, answer))
+    });
+    let asked: Vec<_> = asked.collect();
+    let all = async {
+        let mut all = BTreeMap::new();
+        for (shard, answer) in asked {
+            all.extend(answer.await.ok()?.into_iter().map(|figures| ((shard, figures.id), figures)));
+        }
+        Some(all)
     };
     tokio::time::timeout(patience, all).await.ok()?
 }

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::rfc_3339_millis;
@@ -14,8 +14,12 @@ use broker_core::{
     AccessRight, AuthorizationRule, DEFAULT_NAMESPACE, Effect, KeyText, NamespaceDefinition, NamespaceError,
     NamespaceLimit, NamespaceSettings, NamespaceState, Timestamp, namespace_key,
 };
-use broker_node::NamespaceCommand;
-use hyper::{Method, Request, StatusCode, body::Incoming, header::IF_NONE_MATCH};
+use broker_node::{NamespaceCommand, NamespaceId};
+use hyper::{
+    Method, Request, StatusCode,
+    body::Incoming,
+    header::{ETAG, IF_MATCH, IF_NONE_MATCH},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -28,13 +32,13 @@ use super::{
     testing::parse,
 };
 use crate::{
-    audit::Entry,
-    executor::Executor,
-    namespace_names::HostName,
-    namespaces::ServedNamespace,
-    node_driver::{NamespaceFigures, NodeView},
+    audit::Entry, executor::Executor, namespaces::ServedNamespace, node_driver::NamespaceFigures,
     randomness::random,
 };
+
+mod settings;
+
+use settings::{SettingsBody, check_version, settings, version};
 
 /// Path of the list.
 const ROOT: &str = "/$ferrybus/namespaces";
@@ -93,18 +97,6 @@ impl Resource {
     }
 }
 
-/// Body of a request for a namespace. What is left out has its default.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SettingsBody {
-    hostnames: Vec<String>,
-    weight: Option<u16>,
-    held: Option<bool>,
-    limits: Map<String, Value>,
-    /// The shard in which it is created.
-    shard: Option<u16>,
-}
-
 /// Body of a request for a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,8 +148,7 @@ async fn exchange(
         (Resource::All, Method::GET) => list(context, request.uri().query().unwrap_or_default()).await,
         (Resource::One(name), Method::GET) => {
             let served = existing(context, name)?;
-            let view = figures(context).await?;
-            Ok(json_answer(StatusCode::OK, &shown(context, &served, &view)))
+            one(context, &served, StatusCode::OK).await
         }
         (Resource::One(name), Method::PUT) => put(context, request, name).await,
         (Resource::One(name), Method::DELETE) => {
@@ -203,12 +194,10 @@ async fn list(context: &RequestContext, query: &str) -> Result<HttpResponse, Ref
             _ => {}
         }
     }
-    let view = figures(context).await?;
-    let mut all = context.shared.namespaces.all();
-    all.sort_by_cached_key(|served| served.name.to_ascii_lowercase());
-    all.retain(|served| after.is_empty() || served.name.to_ascii_lowercase() > after);
-    let next = all.get(top.saturating_sub(1)).filter(|_| all.len() > top).map(|last| last.name.clone());
-    let page: Vec<Value> = all.iter().take(top).map(|served| shown(context, served, &view)).collect();
+    let (page, has_more) = context.shared.namespaces.page(&after, top);
+    let next = page.last().filter(|_| has_more).map(|last| last.name.clone());
+    let figures = figures(context, &page).await?;
+    let page: Vec<Value> = page.iter().map(|served| shown(context, served, &figures)).collect();
     Ok(json_answer(StatusCode::OK, &json!({ "namespaces": page, "next": next.as_deref() })))
 }
 
@@ -219,6 +208,7 @@ async fn put(
 ) -> Result<HttpResponse, Refusal> {
     namespace_key(name).map_err(|error| Refusal::Bad(error.to_string()))?;
     let only_create = is_for_new(&request);
+    let expected = request.headers().get(IF_MATCH).cloned();
     let body = context.body(request.into_body()).await?;
     let body: SettingsBody = if body.is_empty() { SettingsBody::default() } else { parse(&body)? };
     // Names are unique among the shards, each of which knows its own alone.
@@ -226,53 +216,28 @@ async fn put(
     let served = context.shared.namespaces.named(name);
     let executor = shard_of(context, served.as_deref(), body.shard)?;
     let before = served.map(|served| served.definition());
+    if let Some(expected) = expected {
+        check_version(name, &expected, before.as_deref())?;
+    }
     let settings = settings(body, before.as_ref().map(|definition| &definition.settings))?;
     if let Some(definition) = &before {
         refuse_change_of_configured(context, definition, &settings)?;
+    }
+    let namespaces = &context.shared.namespaces;
+    if let Err(conflict) = namespaces.check_hostnames(name, &settings.hostnames) {
+        return Err(Refusal::Conflict(conflict.to_string()));
     }
     let uid = u128::from_be_bytes(random().map_err(|error| Refusal::Full(error.to_string()))?);
     let is_new = before.is_none();
     let command = NamespaceCommand::Put { name: name.into(), settings, uid, only_create };
     change_in(context, &executor, command).await?;
     let served = existing(context, name)?;
-    let view = figures(context).await?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(json_answer(status, &shown(context, &served, &view)))
+    one(context, &served, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
 /// Whether the request is only for a name that is not taken.
 fn is_for_new<B>(request: &Request<B>) -> bool {
     request.headers().get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == b"*")
-}
-
-/// The settings of a body. Whether the namespace is held stays as it is where the body does not say.
-fn settings(body: SettingsBody, before: Option<&NamespaceSettings>) -> Result<NamespaceSettings, Refusal> {
-    let SettingsBody { hostnames, weight, held, limits, .. } = body;
-    let bad = |text: String| Refusal::Bad(text);
-    let mut settings = NamespaceSettings {
-        held: held.unwrap_or_else(|| before.is_some_and(|before| before.held)),
-        ..NamespaceSettings::default()
-    };
-    settings.weight = match weight.unwrap_or(1) {
-        0 => return Err(bad("`weight` has to be 1 or more".into())),
-        weight => weight,
-    };
-    for hostname in hostnames {
-        let host = HostName::parse(&hostname).map_err(|error| bad(error.to_string()))?;
-        settings.hostnames.push(host.as_str().into());
-    }
-    for (key, value) in limits {
-        let limit = NamespaceLimit::of_key(&key).ok_or_else(|| {
-            let known = NamespaceLimit::ALL.map(NamespaceLimit::key).join("`, `");
-            bad(format!("`{key}` is no limit of a namespace: those are `{known}`"))
-        })?;
-        let number = match value {
-            Value::Null => None,
-            value => Some(value.as_u64().ok_or_else(|| bad(format!("`{key}` has to be a number or null")))?),
-        };
-        settings.limits.set(limit, number);
-    }
-    Ok(settings)
 }
 
 /// The settings in a configuration file are changed there; whether a namespace is held is not in a file.
@@ -411,7 +376,7 @@ fn shard_of(
         };
     }
     match wanted {
-        None => Ok(shared.namespaces.least_loaded(&shared.shards)),
+        None => Ok(shared.namespaces.loads(&shared.shards).take_least()),
         Some(number) => {
             let missing = || Refusal::Bad(format!("there is no shard {number}"));
             shared.shards.get(number).map(Arc::clone).ok_or_else(missing)
@@ -463,16 +428,29 @@ fn existing(context: &RequestContext, name: &str) -> Result<Arc<ServedNamespace>
     context.shared.namespaces.named(name).ok_or_else(|| Refusal::NotFound(format!("{ROOT}/{name}")))
 }
 
-async fn figures(context: &RequestContext) -> Result<Vec<NodeView>, Refusal> {
-    let view = core_client::look(context, probe::PATIENCE).await;
-    view.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))
+type Figures = BTreeMap<(u16, NamespaceId), NamespaceFigures>;
+
+async fn figures(context: &RequestContext, of: &[Arc<ServedNamespace>]) -> Result<Figures, Refusal> {
+    let figures = core_client::figures(context, of, probe::PATIENCE).await;
+    figures.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))
 }
 
-fn shown(context: &RequestContext, served: &ServedNamespace, views: &[NodeView]) -> Value {
+/// The answer about one namespace.
+async fn one(
+    context: &RequestContext,
+    served: &Arc<ServedNamespace>,
+    status: StatusCode,
+) -> Result<HttpResponse, Refusal> {
+    let figures = figures(context, std::slice::from_ref(served)).await?;
+    let mut answer = json_answer(status, &shown(context, served, &figures));
+    answer.headers_mut().insert(ETAG, version(&served.definition()));
+    Ok(answer)
+}
+
+fn shown(context: &RequestContext, served: &ServedNamespace, figures: &Figures) -> Value {
     let definition = served.definition();
     let NamespaceDefinition { slot, uid, name, state, settings, created_at, updated_at, .. } = &*definition;
-    let node = views.get(usize::from(served.executor.shard()));
-    let figures = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
+    let figures = figures.get(&(served.executor.shard(), served.id));
     let of = |figure: fn(&NamespaceFigures) -> u64| figures.map(figure);
     let limits = NamespaceLimit::ALL.map(|limit| (limit.key().to_owned(), json!(settings.limits.get(limit))));
     let state = match state {

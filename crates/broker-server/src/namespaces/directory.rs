@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct NamespaceDirectory {
 struct Table {
     hosts: HostTable<Arc<ServedNamespace>>,
     by_id: BTreeMap<Residence, Arc<ServedNamespace>>,
+    /// By their names in lower case; a namespace keeps its name until it is gone.
+    by_name: BTreeMap<Box<str>, Arc<ServedNamespace>>,
 }
 
 /// Shard of a namespace, and its id there.
@@ -113,7 +116,11 @@ impl NamespaceDirectory {
         let name = NamespaceName::parse(DEFAULT_NAMESPACE).expect("the constant is a name");
         let hosts = HostTable::new(name, [], Arc::clone(&served), strict);
         let directory = Self {
-            table: RwLock::new(Table { hosts, by_id: BTreeMap::from([(served.residence(), served)]) }),
+            table: RwLock::new(Table {
+                hosts,
+                by_id: BTreeMap::from([(served.residence(), Arc::clone(&served))]),
+                by_name: BTreeMap::from([(DEFAULT_NAMESPACE.into(), served)]),
+            }),
             configured: Mutex::new(Configured { authorities, created }),
             gateway,
             ingress_credit,
@@ -175,26 +182,44 @@ impl NamespaceDirectory {
         self.creation.lock().await
     }
 
-    /// The shard for a new namespace: that with the fewest connections, and among those with the fewest namespaces.
-    pub(crate) fn least_loaded(&self, shards: &Shards) -> Arc<Executor> {
-        let mut loads = vec![(0, 0); shards.all().len()];
-        for served in self.all() {
-            if let Some((connections, namespaces)) = loads.get_mut(usize::from(served.executor.shard())) {
-                *connections += served.connections();
-                *namespaces += 1;
+    /// The loads of the shards. With one shard it looks at no namespace.
+    pub(crate) fn loads(&self, shards: &Shards) -> ShardLoads {
+        let mut loads: Vec<_> = shards.all().iter().map(|executor| ((0, 0), Arc::clone(executor))).collect();
+        if loads.len() > 1 {
+            for served in self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.values() {
+                if let Some(((connections, namespaces), _)) =
+                    loads.get_mut(usize::from(served.executor.shard()))
+                {
+                    *connections += served.connections();
+                    *namespaces += 1;
+                }
             }
         }
-        let least = loads.iter().zip(shards.all()).min_by_key(|(load, _)| **load);
-        least.map_or_else(|| Arc::clone(shards.first()), |(_, executor)| Arc::clone(executor))
+        ShardLoads { loads, first: Arc::clone(shards.first()) }
     }
 
     /// All namespaces, by name.
     pub(crate) fn all(&self) -> Vec<Arc<ServedNamespace>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = table.by_id.values().map(Arc::clone).collect();
-        drop(table);
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        all
+        table.by_name.values().map(Arc::clone).collect()
+    }
+
+    /// At most `top` namespaces whose names in lower case come after this one, in their order, and whether there are more. It looks at
+    /// no other.
+    pub(crate) fn page(&self, after: &str, top: usize) -> (Vec<Arc<ServedNamespace>>, bool) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(after) };
+        let mut rest = table.by_name.range::<str, _>((from, Bound::Unbounded)).map(|(_, served)| served);
+        let page = rest.by_ref().take(top).map(Arc::clone).collect();
+        (page, rest.next().is_some())
+    }
+
+    /// Whether a namespace of this name may have these host names.
+    pub(crate) fn check_hostnames(&self, name: &str, hostnames: &[Box<str>]) -> Result<(), NameConflict> {
+        // Another check refuses names that are none.
+        let Ok(name) = NamespaceName::parse(name) else { return Ok(()) };
+        let hosts: Vec<HostName> = hostnames.iter().filter_map(|host| HostName::parse(host).ok()).collect();
+        self.table.read().unwrap_or_else(PoisonError::into_inner).hosts.check(&name, &hosts)
     }
 
     /// A definition has become durable in the shard of `executor`. The namespace, where it is new here.
@@ -237,6 +262,7 @@ impl NamespaceDirectory {
         info!(namespace = name, "a namespace is served");
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.by_id.insert(served.residence(), Arc::clone(&served));
+        table.by_name.insert(served.name.to_ascii_lowercase().into(), Arc::clone(&served));
         drop(table);
         if served.definition().state == NamespaceState::Active {
             self.list_again(served.residence());
@@ -267,6 +293,10 @@ impl NamespaceDirectory {
         }
         if served.definition().state == NamespaceState::Deleted {
             table.by_id.remove(&served.residence());
+            let key = served.name.to_ascii_lowercase();
+            if table.by_name.get(&*key).is_some_and(|listed| Arc::ptr_eq(listed, served)) {
+                table.by_name.remove(&*key);
+            }
         }
     }
 
@@ -305,11 +335,10 @@ impl NamespaceDirectory {
         let mut lost = false;
         let before = {
             let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
-            let served = self.all();
             let kept = authorities.into_iter().map(|(key, authority)| {
                 // A namespace that there is keeps its authority, which its connections hold.
-                let there = served.iter().find(|served| served.name.eq_ignore_ascii_case(&key));
-                match there {
+                let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+                match table.by_name.get(&key) {
                     Some(served) => {
                         lost |= served.authority.reconfigure(&authority);
                         (key, Arc::clone(&served.authority))
@@ -333,6 +362,27 @@ impl NamespaceDirectory {
 
     fn created(&self) -> Credentials {
         self.configured.lock().unwrap_or_else(PoisonError::into_inner).created.clone()
+    }
+}
+
+/// Connections and namespaces of each shard, and those that are to be created.
+pub(crate) struct ShardLoads {
+    loads: Vec<((usize, usize), Arc<Executor>)>,
+    first: Arc<Executor>,
+}
+
+impl ShardLoads {
+    /// The shard for a new namespace: that with the fewest connections, and among those with the fewest namespaces. It gets a
+    /// namespace more.
+    pub(crate) fn take_least(&mut self) -> Arc<Executor> {
+        let least = self.loads.iter_mut().min_by_key(|(load, _)| *load);
+        least.map_or_else(
+            || Arc::clone(&self.first),
+            |((_, namespaces), executor)| {
+                *namespaces += 1;
+                Arc::clone(executor)
+            },
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: an answer counts once it is durable; a client that is dropped is gone from its shard.
 
 use std::{
+    collections::BTreeMap,
     future::poll_fn,
     sync::{
         Arc,
@@ -58,11 +59,10 @@ impl SetupClient {
         self.answers(count).await
     }
 
-    /// Has the shard change a namespace.
-    pub(crate) async fn change_namespace(&self, command: NamespaceCommand) -> Option<Effect> {
-        let request = NamespaceRequest { client: self.client, ticket: Ticket(0) };
+    /// Has the shard change a namespace. The answer is among [`Self::answers`].
+    fn begin_change(&self, ticket: u64, command: NamespaceCommand) {
+        let request = NamespaceRequest { client: self.client, ticket: Ticket(ticket) };
         self.executor.push(ExecutorItem::ChangeNamespace(request, Box::new(command)));
-        self.answers(1).await.pop()
     }
 
     /// Waits for so many answers, and puts them in the order of their tickets.
@@ -111,48 +111,83 @@ pub(crate) struct NamespaceSetup {
 }
 
 impl NamespaceSetup {
-    /// Gives a namespace these settings, and creates it where it is missing. Whether it is held stays as it is. True if it was
-    /// created.
-    pub(crate) async fn put(&self, name: &str, settings: &NamespaceSettings) -> Result<bool, StartError> {
-        let _alone = self.directory.creation().await;
-        let served = self.directory.named(name);
-        let held = served.as_ref().is_some_and(|served| served.definition().settings.held);
-        let executor = match &served {
-            Some(served) => Arc::clone(&served.executor),
-            None => self.directory.least_loaded(&self.shards),
-        };
-        let settings = NamespaceSettings { held, ..settings.clone() };
-        let uid = u128::from_be_bytes(random()?);
-        let command = NamespaceCommand::Put { name: name.into(), settings, uid, only_create: false };
-        let client = SetupClient::new(&executor, NamespaceId::DEFAULT, &self.next_client);
-        match client.change_namespace(command).await {
-            Some(Effect::NamespaceDone { is_new, .. }) => Ok(is_new),
-            Some(Effect::NamespaceRefused { error, .. }) => {
-                Err(StartError::Namespace { name: name.to_owned(), error })
-            }
-            _ => Err(StartError::Journal),
+    /// Gives these namespaces these settings, and creates those that are missing. Whether one is held stays as it is. The answer
+    /// about each says whether it was created. A shard is asked for many at once, so that they become durable together.
+    pub(crate) async fn put(
+        &self,
+        wanted: &[(&str, &NamespaceSettings)],
+    ) -> Result<Vec<Result<bool, StartError>>, StartError> {
+        let mut all = Vec::with_capacity(wanted.len());
+        for part in wanted.chunks(AT_ONCE) {
+            all.extend(self.put_part(part).await?);
         }
+        Ok(all)
+    }
+
+    async fn put_part(
+        &self,
+        wanted: &[(&str, &NamespaceSettings)],
+    ) -> Result<Vec<Result<bool, StartError>>, StartError> {
+        let _alone = self.directory.creation().await;
+        let mut loads = self.directory.loads(&self.shards);
+        let mut by_shard: BTreeMap<u16, (SetupClient, Vec<usize>)> = BTreeMap::new();
+        let mut answers: Vec<_> = wanted.iter().map(|_| Err(StartError::Journal)).collect();
+        for (index, (name, settings)) in wanted.iter().enumerate() {
+            let served = self.directory.named(name);
+            let held = served.as_ref().is_some_and(|served| served.definition().settings.held);
+            let executor = match &served {
+                Some(served) => Arc::clone(&served.executor),
+                None => loads.take_least(),
+            };
+            let settings = NamespaceSettings { held, ..(*settings).clone() };
+            let uid = u128::from_be_bytes(random()?);
+            let command = NamespaceCommand::Put { name: (*name).into(), settings, uid, only_create: false };
+            let new = || (SetupClient::new(&executor, NamespaceId::DEFAULT, &self.next_client), Vec::new());
+            let (client, asked) = by_shard.entry(executor.shard()).or_insert_with(new);
+            client.begin_change(asked.len() as u64, command);
+            asked.push(index);
+        }
+        for (client, asked) in by_shard.into_values() {
+            for (effect, index) in client.answers(asked.len()).await.into_iter().zip(asked) {
+                let (Some(answer), Some((name, _))) = (answers.get_mut(index), wanted.get(index)) else {
+                    continue;
+                };
+                *answer = match effect {
+                    Effect::NamespaceDone { is_new, .. } => Ok(is_new),
+                    Effect::NamespaceRefused { error, .. } => {
+                        Err(StartError::Namespace { name: (*name).to_owned(), error })
+                    }
+                    _ => Err(StartError::Journal),
+                };
+            }
+        }
+        Ok(answers)
     }
 
     /// Creates and changes the namespaces of a configuration that was read again, and creates the entities of new ones. An
     /// operator finds in the log what is refused.
-    pub(crate) async fn put_all(self, default: NamespaceSettings, plans: Vec<NamespacePlan>) {
-        if default != NamespaceSettings::default()
-            && let Err(error) = self.put(DEFAULT_NAMESPACE, &default).await
-        {
-            error!(%error, "the configuration was read again, but a namespace is as it was");
-        }
-        for plan in plans {
-            let done = match self.put(&plan.name, &plan.settings).await {
-                Ok(true) => match self.directory.named(&plan.name) {
-                    Some(served) => SetupClient::of(&served, &self.next_client).create(&plan.entities).await,
-                    None => Ok(()),
-                },
-                Ok(false) => Ok(()),
-                Err(error) => Err(error),
+    pub(crate) async fn put_all(self, default: Option<NamespaceSettings>, plans: Vec<NamespacePlan>) {
+        let of_default = default.as_ref().map(|settings| (DEFAULT_NAMESPACE, settings));
+        let others = plans.iter().map(|plan| (&*plan.name, &plan.settings));
+        let wanted: Vec<_> = of_default.into_iter().chain(others).collect();
+        let answers = match self.put(&wanted).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                return error!(%error, "the configuration was read again, but the namespaces are as they were");
+            }
+        };
+        for ((name, _), answer) in wanted.iter().zip(answers) {
+            let done = match (answer, self.directory.named(name)) {
+                (Ok(true), Some(served)) => {
+                    let plan = plans.iter().find(|plan| plan.name == *name);
+                    let entities = plan.map_or(&[][..], |plan| &plan.entities);
+                    SetupClient::of(&served, &self.next_client).create(entities).await
+                }
+                (Ok(_), _) => Ok(()),
+                (Err(error), _) => Err(error),
             };
             if let Err(error) = done {
-                error!(namespace = plan.name, %error, "the configuration was read again, but a namespace is as it was");
+                error!(namespace = name, %error, "the configuration was read again, but a namespace is as it was");
             }
         }
     }
@@ -165,6 +200,9 @@ impl Drop for SetupClient {
         self.executor.push(ExecutorItem::Forget(self.client));
     }
 }
+
+/// Namespaces that are changed together.
+const AT_ONCE: usize = 1_024;
 
 /// The command that makes one entity.
 fn create(plan: &EntityPlan, ticket: Ticket) -> Command {

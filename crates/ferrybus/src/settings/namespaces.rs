@@ -19,6 +19,8 @@ pub(crate) struct Namespace {
     /// As first written.
     pub(crate) name: String,
     key: Box<str>,
+    /// A file names it. The default one is there unnamed, too.
+    pub(crate) is_named: bool,
     pub(crate) settings: NamespaceSettings,
     /// Access of clients without credentials.
     pub(super) anonymous: Anonymous,
@@ -40,7 +42,7 @@ pub(crate) struct Namespaces {
 impl Namespace {
     fn new(name: &str, key: Box<str>) -> Self {
         let settings = NamespaceSettings::default();
-        Self { name: name.to_owned(), key, settings, anonymous: Anonymous::Deny }
+        Self { name: name.to_owned(), key, is_named: true, settings, anonymous: Anonymous::Deny }
     }
 }
 
@@ -48,6 +50,7 @@ impl Namespaces {
     /// Those of these settings, whose `emulator_config` is this.
     pub(crate) fn new(settings: &Settings, emulator: Option<&Emulator>) -> Result<Self, Failure> {
         let mut default = Namespace::new(DEFAULT_NAMESPACE, DEFAULT_NAMESPACE.into());
+        default.is_named = false;
         default.anonymous = settings.anonymous.unwrap_or_default();
         let mut namespaces = Self { all: Vec::new(), by_key: BTreeMap::new(), of_emulator: Vec::new() };
         namespaces.push(default);
@@ -118,6 +121,7 @@ impl Namespaces {
             && !default.settings.hostnames.contains(&key)
         {
             default.settings.hostnames.push(key);
+            default.is_named = true;
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Reloadable {
 #[derive(Debug)]
 pub(crate) struct NamespaceAccess {
     pub(crate) name: String,
+    /// A file names it, and so says its settings.
+    pub(crate) is_named: bool,
     pub(crate) settings: NamespaceSettings,
     pub(crate) credentials: Credentials,
     pub(crate) issuers: Issuers,
@@ -52,6 +54,7 @@ impl Reloadable {
         let parts = namespaces.iter().zip(all.namespaces).zip(issuers);
         let mut namespaces = parts.map(|(((_, namespace), credentials), issuers)| NamespaceAccess {
             name: namespace.name.clone(),
+            is_named: namespace.is_named,
             settings: namespace.settings.clone(),
             credentials,
             issuers,
@@ -88,19 +91,19 @@ impl Reloadable {
             Authority::new(credentials).with_issuers(issuers).with_host_names(names)
         };
         let plan = |(namespace, entities): (NamespaceAccess, Vec<EntityPlan>)| {
-            let NamespaceAccess { name, settings, credentials, issuers } = namespace;
+            let NamespaceAccess { name, is_named: _, settings, credentials, issuers } = namespace;
             let Issuers { issuers, key_sources } = issuers;
             let authority = Arc::new(authority(credentials, issuers, names(&settings)));
             NamespacePlan { name, settings, authority, key_sources, entities }
         };
-        let NamespaceAccess { settings, credentials, issuers, name: _ } = default_namespace;
+        let NamespaceAccess { settings, is_named, credentials, issuers, name: _ } = default_namespace;
         ReloadableConfig {
             tls,
             authority: authority(credentials, issuers.issuers, names(&settings)),
             key_sources: issuers.key_sources,
             namespaces: namespaces.into_iter().zip(entities).map(plan).collect(),
             administrators: authority(administrators, Vec::new(), names(&settings)),
-            default_namespace: settings,
+            default_namespace: is_named.then_some(settings),
             created_namespace,
         }
     }

@@ -11,6 +11,7 @@ mod entities;
 mod failing_disk;
 #[cfg(target_os = "linux")]
 mod full_disk;
+#[cfg(target_os = "linux")]
 mod full_memory;
 mod journal;
 #[cfg(target_os = "linux")]

@@ -383,3 +383,31 @@ fn every_slot_may_be_taken_and_none_is_given_out_twice() {
     assert_eq!(bench.create("n3", 3).slot, NamespaceSlot(1));
     assert_eq!(bench.create("n4", 4).slot, NamespaceSlot(3));
 }
+
+#[test]
+fn as_many_namespaces_as_there_are_slots_are_created_and_one_more_is_refused() {
+    let mut bench = Bench::new();
+    let request = NamespaceRequest { client: ADMIN, ticket: Ticket(5) };
+    for number in 1..u16::MAX {
+        let name = format!("n{number}");
+        let settings =
+            NamespaceSettings { hostnames: vec![format!("{name}.test").into()], ..Default::default() };
+        bench.node.change_namespace(NOW, request, put(&name, settings, number.into()));
+    }
+    bench.settle();
+    let created = bench.effects_of(NamespaceId::DEFAULT, ADMIN);
+    assert_eq!(created.len(), usize::from(u16::MAX) - 1);
+    assert!(created.iter().all(|effect| matches!(effect, Effect::NamespaceDone { is_new: true, .. })));
+    let last = bench.create("last", 1 << 20);
+    assert_eq!(last.slot, NamespaceSlot(u16::MAX));
+    let full = NamespaceError::Full { limit: 65_536 };
+    assert_eq!(bench.change(put("one-more", NamespaceSettings::default(), 2)), Err(full));
+    let taken = NamespaceSettings { hostnames: vec!["n7.test".into()], ..Default::default() };
+    let owner = NamespaceError::Hostname { hostname: "n7.test".into(), namespace: "n7".into() };
+    assert_eq!(bench.change(put("n8", taken.clone(), 8)), Err(owner));
+    // A slot and a host name are free again once the namespace is gone.
+    bench.change(NamespaceCommand::Delete { name: "n7".into() }).unwrap();
+    bench.settle();
+    bench.change(put("n8", taken, 8)).unwrap();
+    assert_eq!(bench.create("one-more", 1 << 21).slot, NamespaceSlot(7));
+}

@@ -38,11 +38,11 @@ fn a_body_gives_all_settings_and_keeps_a_hold_that_it_does_not_name() {
     assert!(read("{}", Some(&held)).unwrap().held);
     assert!(!read(r#"{"held":false}"#, Some(&held)).unwrap().held);
     let all = r#"{"hostnames":["A.Example:5672"],"weight":3,"held":true,
-        "limits":{"max_entities":0,"max_bytes":1000,"max_connections":null}}"#;
+        "limits":{"max_entities":1,"max_bytes":2048,"max_connections":null}}"#;
     let found = read(all, None).unwrap();
     assert_eq!((&*found.hostnames[0], found.weight, found.held), ("a.example", 3, true));
     let limits = NamespaceLimit::ALL.map(|limit| found.limits.get(limit));
-    assert_eq!(limits, [Some(0), Some(1_000), None, None, None, None]);
+    assert_eq!(limits, [Some(1), Some(2_048), None, None, None, None]);
 }
 
 #[test]

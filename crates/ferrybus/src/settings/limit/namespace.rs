@@ -2,11 +2,11 @@
 //!
 //! Invariant: each [`NamespaceLimit`] has one row, whose key is its key.
 
-use broker_core::NamespaceLimit;
+use broker_core::{NAMESPACE_WEIGHTS, NamespaceLimit};
 
 use super::{
     Field, Limit, Unit,
-    table::{GIB, KIB, MIB, TIB},
+    table::{GIB, MIB},
 };
 use crate::size_and_duration::Bytes;
 
@@ -18,7 +18,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_entities",
         Unit::Count("entities"),
-        1..=1_000_000,
+        NamespaceLimit::Entities.range(),
         NO_FIELD,
         "Queues, topics and subscriptions together, {range}.",
     )
@@ -26,7 +26,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_bytes",
         Unit::Bytes,
-        KIB..=1_024 * TIB,
+        NamespaceLimit::Bytes.range(),
         NO_FIELD,
         "Bytes that are stored: messages with their properties, definitions of entities, states of sessions and remembered message \
          ids, {range}. Sends beyond it are refused.",
@@ -35,7 +35,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_connections",
         Unit::Count("connections"),
-        1..=1_000_000,
+        NamespaceLimit::Connections.range(),
         NO_FIELD,
         "Connections at the same time, {range}.",
     )
@@ -43,7 +43,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_in_flight_bytes",
         Unit::Bytes,
-        MIB..=16 * TIB,
+        NamespaceLimit::InFlightBytes.range(),
         NO_FIELD,
         "Memory for what its clients have sent and the broker has not got to, {range}. While it is used up its connections are not \
          read; nothing is refused or lost.",
@@ -52,7 +52,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_remembered_ids",
         Unit::Count("message ids"),
-        0..=TIB,
+        NamespaceLimit::RememberedIds.range(),
         NO_FIELD,
         "Message-ids that its entities with duplicate detection remember together. Sends that would exceed it are answered \"server \
          busy\".",
@@ -61,7 +61,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
     Limit::new(
         "namespace.max_sends_per_second",
         Unit::Count("messages"),
-        1..=1_000_000_000,
+        NamespaceLimit::SendsPerSecond.range(),
         NO_FIELD,
         "Messages that its clients may send in a second, {range}.",
     )
@@ -72,7 +72,7 @@ pub(crate) static NAMESPACE_LIMITS: [Limit; NamespaceLimit::ALL.len()] = [
 pub(crate) static NAMESPACE_WEIGHT: Limit = Limit::new(
     "namespace.weight",
     Unit::Count("shares"),
-    1..=1_000,
+    *NAMESPACE_WEIGHTS.start() as u64..=*NAMESPACE_WEIGHTS.end() as u64,
     NO_FIELD,
     "Its share of the shard's work where several namespaces want more than there is, {range}.",
 )

@@ -40,7 +40,7 @@ fn a_namespace_has_the_hostnames_weight_and_limits_that_it_is_given() {
     let limits = NamespaceLimit::ALL.map(|limit| settings.limits.get(limit));
     assert_eq!(limits, [1_000, 10 << 30, 500, 64 << 20, 0, 5_000].map(Some));
     assert_eq!(config.namespaces[1].settings, NamespaceSettings::default());
-    assert_eq!(config.default_namespace, NamespaceSettings::default());
+    assert_eq!(config.default_namespace, None, "the file does not name it");
     // A token may name the broker by a hostname of the namespace.
     let names = config.namespaces[0].authority.host_names();
     assert!(names.contains("bus.example.org"));
@@ -52,8 +52,17 @@ fn the_default_namespace_gets_hostnames_and_limits_by_its_name() {
     let config =
         config("[[namespace]]\nname = \"Default\"\nhostnames = [\"bus.local\"]\nmax_connections = 7\n");
     assert!(config.namespaces.is_empty());
-    assert_eq!(config.default_namespace.limits.get(NamespaceLimit::Connections), Some(7));
-    assert_eq!(config.default_namespace.hostnames, ["bus.local".into()]);
+    let default = config.default_namespace.unwrap();
+    assert_eq!(default.limits.get(NamespaceLimit::Connections), Some(7));
+    assert_eq!(default.hostnames, ["bus.local".into()]);
+}
+
+#[test]
+fn a_default_namespace_that_is_named_without_settings_has_the_usual_ones() {
+    // Else limits that an earlier file gave it would stay.
+    let named = config("[[namespace]]\nname = \"default\"\n");
+    assert_eq!(named.default_namespace, Some(NamespaceSettings::default()));
+    assert_eq!(config("").default_namespace, None);
 }
 
 #[test]

@@ -210,6 +210,25 @@ fn a_reload_adds_namespaces_with_their_entities_and_takes_only_keys_away() {
 }
 
 #[test]
+fn the_default_namespace_follows_the_file_while_the_file_names_it() {
+    let limited = format!("{TEAMS}[[namespace]]\nname = \"default\"\nmax_connections = 7\n");
+    let service = Service::start("namespaces-default", &limited, &[]);
+    let limit = || service.shown("default")["limits"]["max_connections"].clone();
+    assert_eq!(limit(), 7);
+    // Named without a limit it has none.
+    service.reload(&format!("{TEAMS}[[namespace]]\nname = \"default\"\n"));
+    until(|| limit().is_null());
+    service.reload(&limited);
+    until(|| limit() == 7);
+    // Not named, it stays as it is, like any other namespace, and an administrator may change it.
+    service.reload(TEAMS);
+    assert_eq!(limit(), 7);
+    good(&service.administer("namespace set default --max-connections 9"));
+    service.reload(TEAMS);
+    assert_eq!(limit(), 9);
+}
+
+#[test]
 fn each_namespace_of_the_emulators_file_is_reached_by_its_name() {
     let folder = Folder::new("namespaces-emulator");
     let config = r#"{"UserConfig":{"Namespaces":[

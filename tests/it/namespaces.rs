@@ -1,0 +1,132 @@
+//! The JSON interface of namespaces: what it refuses, versions and pages.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::{
+    broker::{Broker, config},
+    http::{ask, connect, root, whole_answer},
+};
+
+const ROOT: &str = "/$ferrybus/namespaces";
+
+fn put(broker: &Broker, name: &str, body: &Value) -> (u16, String) {
+    ask(broker.address, &format!("PUT {ROOT}/{name}"), &body.to_string())
+}
+
+/// Status and `ETag` of a request with this line more in its head.
+fn tagged(broker: &Broker, request: &str, header: &str, body: &str) -> (u16, String) {
+    let mut stream = connect(broker.address);
+    let length = body.len();
+    write!(
+        stream,
+        "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n{header}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}",
+        root()
+    )
+    .unwrap();
+    let (status, head, _) = whole_answer(&mut stream);
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap_or_default();
+    (status, tag.to_owned())
+}
+
+#[test]
+fn a_host_name_that_leads_to_another_namespace_is_refused_with_both() {
+    // Names are unique among shards, too.
+    for shards in [1, 2] {
+        let broker = Broker::of(&broker_server::ServerConfig { shards, ..config() });
+        let hosts = |hosts: &[&str]| json!({ "hostnames": hosts });
+        assert_eq!(put(&broker, "team-a", &hosts(&["a.example", "alpha"])).0, 201);
+        assert_eq!(put(&broker, "team-b", &hosts(&["b.example"])).0, 201);
+        let cases = [
+            // name, its hosts, and what is refused: host, the namespace that has it
+            ("team-c", vec!["A.Example:5671"], Some(("a.example", "team-a"))),
+            ("team-b", vec!["b.example", "a.example"], Some(("a.example", "team-a"))),
+            ("team-b", vec!["team-a"], Some(("team-a", "team-a"))),
+            ("team-c", vec!["Team-B"], Some(("team-b", "team-b"))),
+            ("default", vec!["team-b"], Some(("team-b", "team-b"))),
+            ("alpha", vec![], Some(("alpha", "team-a"))),
+            ("team-a", vec!["a.example", "alpha", "team-a"], None),
+            ("team-b", vec!["team-a.lan"], None),
+            ("team-c", vec!["b.example"], None),
+        ];
+        for (name, names, refused) in cases {
+            let (status, text) = put(&broker, name, &hosts(&names));
+            match refused {
+                None => assert!(matches!(status, 200 | 201), "{name} {names:?}: {status} {text}"),
+                Some((host, other)) => {
+                    assert_eq!(status, 409, "{name} {names:?}: {text}");
+                    for part in [host, other, name] {
+                        assert!(text.contains(&format!("`{part}`")), "{part}: {text}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_that_no_file_may_have_are_refused() {
+    let broker = Broker::start();
+    for body in [
+        json!({ "limits": { "max_connections": 0 } }),
+        json!({ "limits": { "max_entities": 0 } }),
+        json!({ "limits": { "max_bytes": 1023 } }),
+        json!({ "limits": { "max_in_flight_bytes": 0 } }),
+        json!({ "limits": { "max_sends_per_second": 0 } }),
+        json!({ "weight": 0 }),
+        json!({ "weight": 1001 }),
+    ] {
+        let (status, text) = put(&broker, "team-a", &body);
+        assert!(status == 400 && text.contains("expected"), "{body}: {status} {text}");
+    }
+    assert_eq!(ask(broker.address, &format!("GET {ROOT}/team-a"), "").0, 404);
+    // Without ids nothing is detected, which somebody may want.
+    assert_eq!(put(&broker, "team-a", &json!({ "limits": { "max_remembered_ids": 0 } })).0, 201);
+}
+
+#[test]
+fn of_two_changes_of_the_same_state_one_is_refused() {
+    let broker = Broker::start();
+    let path = format!("{ROOT}/team-a");
+    let (status, first) = tagged(&broker, &format!("PUT {path}"), "", "{}");
+    assert_eq!((status, first.len()), (201, 18), "{first}");
+    assert_eq!(tagged(&broker, &format!("GET {path}"), "", ""), (200, first.clone()));
+    let condition = format!("If-Match: {first}\r\n");
+    let (status, second) = tagged(&broker, &format!("PUT {path}"), &condition, r#"{"weight":2}"#);
+    assert_eq!(status, 200);
+    assert_ne!(first, second);
+    // Somebody else who has read the first state.
+    assert_eq!(tagged(&broker, &format!("PUT {path}"), &condition, r#"{"weight":3}"#).0, 412);
+    assert_eq!(tagged(&broker, &format!("GET {path}"), "", ""), (200, second));
+    assert_eq!(tagged(&broker, &format!("PUT {path}"), "If-Match: *\r\n", r#"{"weight":3}"#).0, 200);
+    assert_eq!(tagged(&broker, &format!("PUT {ROOT}/team-b"), "If-Match: *\r\n", "{}").0, 412);
+}
+
+#[test]
+fn pages_have_each_namespace_once_in_the_order_of_names() {
+    let broker = Broker::start();
+    let names = ["a", "B", "c", "d-1", "D-2", "e"];
+    for name in names.iter().rev() {
+        assert_eq!(put(&broker, name, &json!({})).0, 201);
+    }
+    let (mut after, mut found, mut pages) = (String::new(), Vec::new(), 0);
+    loop {
+        let (status, text) = ask(broker.address, &format!("GET {ROOT}?top=2&after={after}"), "");
+        assert_eq!(status, 200);
+        let page: Value = serde_json::from_str(&text).unwrap();
+        for namespace in page["namespaces"].as_array().unwrap() {
+            assert_eq!(
+                namespace["usage"]["entities"].as_u64().map(|count| count < 3),
+                Some(true),
+                "{namespace}"
+            );
+            found.push(namespace["name"].as_str().unwrap().to_owned());
+        }
+        pages += 1;
+        let Some(next) = page["next"].as_str() else { break };
+        after = next.to_owned();
+    }
+    assert_eq!(found, ["a", "B", "c", "d-1", "D-2", "default", "e"]);
+    assert_eq!(pages, 4);
+}
