@@ -1,0 +1,82 @@
+//! What a client was shown, so that it can be compared between two nodes whose rounds end in other places.
+//!
+//! Answers are told apart by their tickets: several may come as one. What is delivered is compared without its order: it
+//! follows from the places at which rounds end. Lock tokens are left out, and so are the ids of queues: after a restart, the id
+//! of a deleted queue is given again if nothing of that queue is left in the journal.
+
+use std::collections::BTreeMap;
+
+use broker_core::{Delivery, Effect, PublishError, QueueInfo, QuotaError, Stored, Ticket};
+
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct Answers {
+    pub(crate) by_ticket: BTreeMap<u64, String>,
+    others: Vec<String>,
+}
+
+impl Answers {
+    pub(crate) fn of(effects: &[Effect]) -> Self {
+        let mut answers = Self::default();
+        for effect in effects {
+            answers.add(effect);
+        }
+        answers.others.sort();
+        answers
+    }
+
+    fn add(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Published { first, last } => self.add_range("published", *first, *last),
+            Effect::Settled { first, last } => self.add_range("settled", *first, *last),
+            Effect::ConsumerOpened { consumer, queue, session } => {
+                let QueueInfo { queue: _, kind, name, max_message_bytes, detects_duplicates, partitioned } =
+                    queue;
+                self.others.push(format!(
+                    "{consumer:?} {kind:?} {name} {max_message_bytes} {detects_duplicates} {partitioned} {session:?}"
+                ));
+            }
+            Effect::Delivery(delivery) => self.others.push(delivered(delivery)),
+            Effect::Peeked { ticket, messages } => {
+                let messages = messages
+                    .iter()
+                    .map(|message| format!("{:?} {}", message.sequence, text(&message.stored)));
+                let messages: Vec<String> = messages.collect();
+                self.answer(*ticket, messages.join(", "));
+            }
+            // Bytes that are alive depend on what the journal has cleaned up: a message and its changes become one record.
+            Effect::PublishRefused {
+                ticket,
+                error: PublishError::QuotaExceeded(QuotaError::Namespace { limit, .. }),
+            } => self.answer(*ticket, format!("beyond {limit} bytes")),
+            Effect::PublishRefused { ticket, .. }
+            | Effect::SettleRefused { ticket, .. }
+            | Effect::EntityDone { ticket }
+            | Effect::RequestRefused { ticket, .. } => self.answer(*ticket, format!("{effect:?}")),
+            other => self.others.push(format!("{other:?}")),
+        }
+    }
+
+    fn add_range(&mut self, what: &str, first: Ticket, last: Ticket) {
+        (first.0..=last.0).for_each(|ticket| self.answer(Ticket(ticket), what.to_owned()));
+    }
+
+    fn answer(&mut self, ticket: Ticket, answer: String) {
+        let before = self.by_ticket.insert(ticket.0, answer);
+        assert_eq!(before, None, "{ticket:?} is answered once");
+    }
+}
+
+fn delivered(delivery: &Delivery) -> String {
+    let Delivery { consumer, queue: _, sequence, lock, stored } = delivery;
+    let until = lock.map(|lock| lock.until);
+    format!("{consumer:?} {sequence:?} until {until:?}: {}", text(stored))
+}
+
+/// A message as it is stored. Whether it was handed out before is left out: a look at it may come before its delivery or after
+/// it, and a restart may forget it.
+fn text(stored: &Stored) -> String {
+    let Stored { enqueued_at, expires_at, delivery_count, state, payload, .. } = stored;
+    let (number, rest) = payload.split_first_chunk::<8>().expect("the number of a message");
+    let number = u64::from_le_bytes(*number);
+    format!("{number} of {} bytes, {enqueued_at:?} {expires_at:?} {delivery_count} {state}", rest.len())
+}

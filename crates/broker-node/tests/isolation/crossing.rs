@@ -1,0 +1,44 @@
+//! A lock token of one namespace proves nothing in another.
+
+use broker_core::{Batch, Command, Effect, Outcome};
+
+use crate::{
+    broker::Broker,
+    tenant::{client, path},
+    world::World,
+};
+
+impl World {
+    /// A client of one namespace settles and renews with a token from another. Its own node is not asked: nothing may
+    /// come of it.
+    pub(crate) fn cross(&mut self, (from, to, nth): (usize, usize, usize)) {
+        let held: Vec<_> = (0..2)
+            .flat_map(|queue| self.tenants[from].held[queue].values().map(move |held| (queue, held.token)))
+            .collect();
+        let (Some(nth), Some(id)) = (nth.checked_rem(held.len()), self.tenants[to].id) else { return };
+        let (queue, token) = held[nth];
+        let (settle, renew) = (self.next_ticket(), self.next_ticket());
+        let commands = vec![
+            Command::SettleByToken {
+                path: path(queue),
+                session: None,
+                tokens: vec![token],
+                outcome: Outcome::Complete,
+                ticket: settle,
+            },
+            Command::RenewLocks { path: path(queue), tokens: vec![token], ticket: renew },
+        ];
+        self.broker.ask(self.now, id, Batch { client: client(queue), commands });
+        let mut shown = Vec::new();
+        self.broker.run(self.now, &mut shown).expect("nothing kills it");
+        let effects = Broker::shown_to(&shown, id, client(queue));
+        let is_refused = |effect: &Effect| match effect {
+            Effect::SettleRefused { ticket, .. } | Effect::RequestRefused { ticket, .. } => {
+                *ticket == settle || *ticket == renew
+            }
+            _ => false,
+        };
+        assert!(effects.len() == 2 && effects.iter().all(is_refused), "{effects:?}");
+        assert_eq!(shown.len(), 1, "nobody else hears of it: {shown:?}");
+    }
+}
