@@ -289,7 +289,8 @@ impl Namespaces {
         let deadline = core.core().deadline();
         self.schedule.set_deadline(slot, deadline);
         self.count_backlog(slot);
-        if more || waits {
+        // While the disk is behind, a deletion has nothing to do, and no deadline that would bring it back.
+        if more || waits || is_deleting {
             self.schedule.make_ready(slot, weight);
         } else {
             self.schedule.rest(slot);

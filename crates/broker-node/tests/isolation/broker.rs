@@ -83,6 +83,13 @@ impl Broker {
         Self { node, disk, power, limits, deletions_resumed: 0 }
     }
 
+    /// The same broker, that handles no more while so much waits for the disk.
+    pub(crate) fn with_unwritten_bytes_max(mut self, unwritten_bytes_max: u64) -> Self {
+        self.limits.unwritten_bytes_max = unwritten_bytes_max;
+        self.node = self.node.with_limits(self.limits);
+        self
+    }
+
     pub(crate) fn ask(&mut self, now: u64, id: NamespaceId, batch: Batch) {
         self.node.handle_batch(Timestamp::from_millis(now), id, batch);
     }

@@ -1,7 +1,7 @@
 //! A change of a namespace is made whole or not at all, at whichever disk call the process is killed, and a deletion goes
 //! on after that until nothing is left.
 
-use broker_core::{Batch, Command, Effect, NamespaceSettings, NamespaceState, Ticket};
+use broker_core::{Batch, Command, Effect, NamespaceSettings, NamespaceState, Ticket, Timestamp};
 use broker_node::{NamespaceCommand, NamespaceId};
 
 use crate::{
@@ -112,5 +112,31 @@ fn the_deletion_of_a_large_namespace_does_not_hold_up_another_one() {
     }
     assert!(rounds > 3, "it was deleted in {rounds} rounds");
     broker.run(now, &mut Vec::new()).unwrap();
+    broker.check_accounts();
+}
+
+#[test]
+fn a_deletion_that_the_disk_has_held_up_goes_on_when_the_disk_has_caught_up() {
+    let now = 1_000_000;
+    let mut broker = Broker::new(4 << 20).with_unwritten_bytes_max(1);
+    let put = |name: &str| NamespaceCommand::Put {
+        name: name.into(),
+        settings: NamespaceSettings::default(),
+        uid: 7,
+        only_create: true,
+    };
+    broker.change(now, put(NAMES[0]), Ticket(1));
+    broker.run(now, &mut Vec::new()).unwrap();
+    let id = id_of(&broker, NAMES[0]).unwrap();
+    let commands = vec![Command::Connect, create(0, Ticket(1)), publish(0, 9, 9, None, Ticket(2))];
+    broker.ask(now, id, Batch { client: client(0), commands });
+    broker.run(now, &mut Vec::new()).unwrap();
+    // The record of the deletion itself is more than may wait for the disk.
+    broker.change(now, NamespaceCommand::Delete { name: NAMES[0].into() }, Ticket(3));
+    broker.node.work(Timestamp::from_millis(now));
+    assert!(broker.node.is_behind());
+    broker.node.work(Timestamp::from_millis(now));
+    broker.run(now, &mut Vec::new()).unwrap();
+    assert_eq!(id_of(&broker, NAMES[0]), None);
     broker.check_accounts();
 }
