@@ -10,7 +10,7 @@ mod requests;
 mod sender;
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Detach, Performative},
+    performative::{Attach, DeliveryState, Detach, Open, Performative},
     types::Role,
 };
 use bytes::Bytes;
@@ -37,6 +37,15 @@ pub(crate) struct Client {
     receivers: Vec<Receiver>,
     coordinator: Option<Coordinator>,
     requests: Option<Requests>,
+    closing: Closing,
+}
+
+/// Whether the broker may close the connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Closing {
+    No,
+    Expected,
+    Closed,
 }
 
 /// Key of `Credentials::development`.
@@ -50,9 +59,17 @@ const REQUESTS: u32 = 50;
 
 impl Client {
     /// A client that logs in, opens, begins and attaches, all pipelined.
-    pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, cx: &mut ClientContext<'_>) -> Self {
+    pub(crate) fn new(
+        purpose: Purpose,
+        service_bus: bool,
+        (holder, hostname): (u64, Option<String>),
+        cx: &mut ClientContext<'_>,
+    ) -> Self {
         let mut script = Script::new();
-        script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open(&format!("client-{holder}")).begin(0);
+        script
+            .sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY)
+            .open_with(Open { hostname, ..Open::new(&format!("client-{holder}")) })
+            .begin(0);
         let takes_sessions = matches!(purpose, Purpose::TakeSessions(_));
         let service_bus = service_bus || takes_sessions || matches!(purpose, Purpose::Manage(_));
         let mut client = Self {
@@ -62,6 +79,7 @@ impl Client {
             receivers: Vec::new(),
             coordinator: None,
             requests: None,
+            closing: Closing::No,
         };
         match purpose {
             Purpose::Publish(target) => client.add_sender(target, cx),
@@ -152,6 +170,16 @@ impl Client {
         }
     }
 
+    /// The broker is to close the connection, and say why.
+    pub(crate) fn expect_close(&mut self) {
+        self.closing = Closing::Expected;
+    }
+
+    /// Whether it has.
+    pub(crate) fn was_closed(&self) -> bool {
+        self.closing == Closing::Closed
+    }
+
     pub(crate) fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -191,6 +219,10 @@ impl Client {
             }
             Performative::Detach(detach) => self.on_detach(&detach, cx),
             Performative::End(end) => Err(format!("the broker ended the session: {:?}", end.error)),
+            Performative::Close(close) if self.closing == Closing::Expected && close.error.is_some() => {
+                self.closing = Closing::Closed;
+                Ok(())
+            }
             Performative::Close(close) => Err(format!("the broker closed the connection: {:?}", close.error)),
             _ => Ok(()),
         }

@@ -15,13 +15,14 @@ use broker_core::{
     Batch, ClientId, Command, Effect, EntityKind, EntitySettings, LinkId, LockId, Message, Profile, QueueId,
     ReceiveMode, SequenceNumber, Ticket, UnsettledPolicy,
 };
+use broker_node::NamespaceId;
 
 use crate::{
     core_model::CoreModel,
     disk::DiskFaults,
     model::{EntityIndex, Id},
     plan::Plan,
-    process::Process,
+    process::{NamespaceSetup, Process},
     rng::Rng,
     world::{Failure, Report},
 };
@@ -175,7 +176,7 @@ impl<'a> CoreWorld<'a> {
             _ => Profile::STANDARD,
         };
         let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
-        self.process.boot((self.plan, self.now), &mut self.rng, &setup)?;
+        self.process.boot((self.plan, self.now), &mut self.rng, &[NamespaceSetup::of_default(setup)])?;
         self.client += 1;
         self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }];
         for (link, name) in (0..PLACE_LINKS).zip(ENTITIES) {
@@ -210,7 +211,7 @@ impl<'a> CoreWorld<'a> {
 
     fn submit(&mut self) {
         let commands = std::mem::take(&mut self.commands);
-        self.process.submit(Batch { client: ClientId(self.client), commands });
+        self.process.submit(NamespaceId::DEFAULT, Batch { client: ClientId(self.client), commands });
     }
 
     /// Notes that something happened that a run is made for.

@@ -72,6 +72,13 @@ impl Model {
         }
     }
 
+    /// The same model, whose messages have numbers above `first`: those of each namespace, and of each namespace that had its
+    /// name before, are told apart.
+    pub(crate) fn with_ids_above(mut self, first: Id) -> Self {
+        self.next_id = first;
+        self
+    }
+
     /// Counts an event for the report.
     pub(crate) fn count(&mut self, event: &'static str) {
         *self.events.entry(event).or_default() += 1;

@@ -28,6 +28,8 @@ pub struct Plan {
     /// Steps with faults, after which the broker runs without faults and is drained.
     pub steps: u32,
     pub durable: Durable,
+    /// Namespaces, each with the entities of the topology. All but the first one are deleted and created again.
+    pub(crate) namespaces: usize,
     pub(crate) topology: Topology,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
@@ -69,6 +71,7 @@ impl Plan {
             seed,
             steps: 300 + u32::try_from(rng.below(900)).unwrap_or(0),
             durable: Durable::Yes,
+            namespaces: 1,
             topology,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
@@ -105,6 +108,7 @@ impl Plan {
         if rng.chance(50) {
             self.disturb = 10 + rng.below(60);
         }
+        self.add_namespaces(&mut Rng::new(seed ^ 0x7E4A_2715));
         self
     }
 
@@ -131,6 +135,16 @@ impl Plan {
         // Forwarding writes the copy before it frees the original: a full disk would block it for good.
         self.max_disk_bytes = None;
         self.steps += self.steps / 2;
+    }
+
+    /// One or two more namespaces, in a third of the runs.
+    fn add_namespaces(&mut self, rng: &mut Rng) {
+        if !rng.chance(33) {
+            return;
+        }
+        self.namespaces = if rng.chance(70) { 2 } else { 3 };
+        // A full disk would refuse the entities of a new namespace.
+        self.max_disk_bytes = None;
     }
 
     /// Some of the entities have partitions; subscriptions have them with their topic.

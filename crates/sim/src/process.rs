@@ -4,16 +4,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use broker_core::{Batch, Profile, Timestamp};
+use broker_core::{Batch, NamespaceDefinition, Profile, Ticket, Timestamp};
 use broker_log::{DiskWorker, IoRequest};
-use broker_node::{Node, Released};
+use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest, Node, Released};
 
-use crate::{digest::Digest, disk::DiskFaults, rng::Rng, traced_disk::TracedDisk};
+use crate::{digest::Digest, disk::DiskFaults, plan::SETUP, rng::Rng, traced_disk::TracedDisk};
 
+mod crossing;
+mod namespaces;
 mod premature_ack;
 mod start;
 
+use crossing::CrossedNamespaces;
+pub(crate) use namespaces::NamespaceSetup;
 use premature_ack::PrematureAck;
+
+/// Something that waits for the node.
+#[derive(Clone, Debug)]
+enum Input {
+    Batch(NamespaceId, Batch),
+    Change(NamespaceCommand),
+}
 
 /// A broker that can be killed and started again on what its disk kept.
 pub(crate) struct Process {
@@ -25,8 +36,9 @@ pub(crate) struct Process {
     starts: Rng,
     disk: TracedDisk,
     node: Option<Node>,
-    inbox: VecDeque<Batch>,
+    inbox: VecDeque<Input>,
     premature_ack: PrematureAck,
+    crossed: CrossedNamespaces,
     /// Writes of records, and other disk work: two threads, each in its order.
     writes: VecDeque<IoRequest>,
     others: VecDeque<IoRequest>,
@@ -44,16 +56,22 @@ impl Process {
             node: None,
             inbox: VecDeque::new(),
             premature_ack: PrematureAck::default(),
+            crossed: CrossedNamespaces::default(),
             writes: VecDeque::new(),
             others: VecDeque::new(),
         }
     }
 
-    /// Hands commands over.
-    pub(crate) fn submit(&mut self, batch: Batch) {
+    /// Hands commands for a namespace over.
+    pub(crate) fn submit(&mut self, id: NamespaceId, batch: Batch) {
         if !batch.commands.is_empty() {
-            self.inbox.push_back(batch);
+            self.inbox.push_back(Input::Batch(id, batch));
         }
+    }
+
+    /// Hands a change of the namespaces over.
+    pub(crate) fn change(&mut self, command: NamespaceCommand) {
+        self.inbox.push_back(Input::Change(command));
     }
 
     /// The digest of all that its journals wrote.
@@ -81,8 +99,15 @@ impl Process {
     pub(crate) fn node_step(&mut self, now: u64, rng: &mut Rng) {
         let Some(node) = &mut self.node else { return };
         let now = Timestamp::from_millis(now);
-        if let Some(batch) = self.inbox.pop_front() {
-            self.premature_ack.handle_batch(node, now, batch);
+        match self.inbox.pop_front() {
+            Some(Input::Batch(id, mut batch)) => {
+                self.crossed.divert(node, now, id, &mut batch);
+                self.premature_ack.handle_batch(node, now, id, batch);
+            }
+            Some(Input::Change(command)) if !self.crossed.keeps(node, &command) => {
+                node.change_namespace(now, NamespaceRequest { client: SETUP, ticket: Ticket(0) }, command);
+            }
+            Some(Input::Change(_)) | None => {}
         }
         node.work(now);
         if rng.chance(5) {
@@ -119,12 +144,20 @@ impl Process {
         }
     }
 
+    /// Definitions that have changed for good. To be asked for before [`Process::released`].
+    pub(crate) fn namespace_changes(&mut self) -> Vec<NamespaceDefinition> {
+        let told = self.crossed.take_changes().into_iter();
+        let node = self.node.iter_mut().flat_map(|node| std::iter::from_fn(|| node.poll_namespace_change()));
+        told.chain(node).collect()
+    }
+
     /// Effects that clients may see, because the records that they depend on are durable.
     pub(crate) fn released(&mut self) -> Vec<Released> {
         let mut released = self.premature_ack.take();
         if let Some(node) = &mut self.node {
             while let Some(mut more) = node.poll_effects() {
                 self.premature_ack.hand_out(node, &mut more);
+                self.crossed.redirect(node, &mut more);
                 released.push(more);
             }
         }
@@ -135,6 +168,7 @@ impl Process {
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         self.node = None;
         self.premature_ack.forget();
+        self.crossed.forget();
         if rng.chance(50)
             && let Some(request) = self.next_io(rng)
         {

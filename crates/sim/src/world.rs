@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now};
-use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
+use amqp_gateway::{Gateway, GatewayConfig, Now};
+use broker_auth::PeerFacts;
 use broker_core::{Batch, ClientId, Effect, Timestamp};
+use broker_node::NamespaceId;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -18,15 +19,16 @@ use crate::{
     digest::Digest,
     disk::DiskFaults,
     model::{EntityIndex, Model},
-    plan::{Plan, SETUP},
+    plan::{Plan, SendTarget},
     process::Process,
     rng::Rng,
 };
 
-use deletions::Deletions;
+use tenants::{Tenant, place};
 
 mod deletions;
 mod drain;
+mod tenants;
 
 /// Failed run: the step, and the promise that the broker broke.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -57,6 +59,18 @@ pub struct Report {
     pub journal: Digest,
 }
 
+impl Report {
+    /// Adds what was counted in a namespace.
+    fn add(&mut self, model: Model) {
+        self.accepted += model.accepted;
+        self.refused += model.refused;
+        self.delivered += model.delivered;
+        for (event, count) in model.events {
+            *self.events.entry(event).or_default() += count;
+        }
+    }
+}
+
 /// Runs a plan to its end.
 pub fn run(plan: &Plan) -> Result<Report, Failure> {
     let mut world = World::new(plan);
@@ -69,10 +83,9 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
         world.step().map_err(failed(step))?;
     }
     world.drain().map_err(failed(step))?;
-    world.report.accepted = world.model.accepted;
-    world.report.refused = world.model.refused;
-    world.report.delivered = world.model.delivered;
-    world.report.events = std::mem::take(&mut world.model.events);
+    for tenant in std::mem::take(&mut world.tenants) {
+        world.report.add(tenant.model);
+    }
     world.report.events.append(&mut world.process.events);
     world.report.journal = world.process.journal();
     world.report.disk_failures = world.process.disk_faults.failures.load(Ordering::Relaxed);
@@ -81,6 +94,10 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
 
 /// One simulated client, its gateway, and the bytes in flight between them.
 struct Connection {
+    /// Number of the namespace that its client means.
+    tenant: usize,
+    /// The namespace in which it was placed.
+    namespace: Option<NamespaceId>,
     client: Client,
     gateway: Gateway,
     id: ClientId,
@@ -96,14 +113,13 @@ struct World<'a> {
     now: u64,
     process: Process,
     connections: Vec<Connection>,
-    /// The only namespace.
-    namespace: GatewayNamespace,
-    next_client: u64,
-    model: Model,
+    /// The namespaces, the default one first.
+    tenants: Vec<Tenant>,
     report: Report,
-    deletions: Deletions,
 }
 
+/// Number of the default namespace.
+const DEFAULT: usize = 0;
 /// Virtual time of the start, in milliseconds since the epoch.
 const EPOCH: u64 = 1_700_000_000_000;
 
@@ -115,22 +131,18 @@ impl<'a> World<'a> {
         let patience = Duration::from_secs(3600);
         let config =
             GatewayConfig { idle_time_out: patience, open_time_out: patience, ..GatewayConfig::default() };
+        let config = Arc::new(config);
+        let tenants =
+            (0..plan.namespaces as u64).map(|number| Tenant::new(number, plan, Arc::clone(&config)));
         Self {
             plan,
+            tenants: tenants.collect(),
             // Only differences to it count.
             start: Instant::now(),
             now: EPOCH,
             process: Process::new(disk_faults, plan.seed),
             connections: Vec::new(),
-            namespace: GatewayNamespace {
-                name: "default".into(),
-                authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
-                config: Arc::new(config),
-            },
-            next_client: 1,
-            model: Model::new(plan.topology.dead_letter_targets(), plan.topology.partitioned()),
             report: Report::default(),
-            deletions: Deletions::default(),
             rng,
         }
     }
@@ -142,7 +154,8 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        self.process.boot((self.plan, self.now), &mut self.rng, &self.plan.topology.setup())?;
+        let setups = self.setups();
+        self.process.boot((self.plan, self.now), &mut self.rng, &setups)?;
         self.after_boot();
         Ok(())
     }
@@ -153,30 +166,50 @@ impl<'a> World<'a> {
         for _ in 0..self.plan.publishers {
             let target = self.below(targets.len() as u64);
             if let Some(target) = targets.get(target) {
-                self.connect(Purpose::Publish(*target));
+                self.connect(DEFAULT, Purpose::Publish(*target));
             }
         }
         let count = self.plan.topology.count();
         // Sessions are taken by two.
         for entity in (0..count).rev().filter(|entity| self.plan.topology.has_sessions(*entity)).take(1) {
-            self.connect(Purpose::TakeSessions(entity));
-            self.connect(Purpose::TakeSessions(entity));
+            self.connect(DEFAULT, Purpose::TakeSessions(entity));
+            self.connect(DEFAULT, Purpose::TakeSessions(entity));
         }
         for _ in 0..self.plan.consumers {
             let entity = self.below(count as u64);
             let purpose = self.receives(entity);
-            self.connect(purpose);
+            self.connect(DEFAULT, purpose);
         }
         for _ in 0..self.plan.transactors {
-            self.connect(Purpose::Transact);
+            self.connect(DEFAULT, Purpose::Transact);
         }
         for _ in 0..self.plan.management_clients {
             let index = self.below(targets.len() as u64);
             if let Some(target) = targets.get(index) {
-                self.connect(Purpose::Manage(*target));
+                self.connect(DEFAULT, Purpose::Manage(*target));
             }
         }
         self.populate_recreated();
+        for number in 1..self.tenants.len() {
+            self.populate_tenant(number);
+        }
+    }
+
+    /// Connects a few clients to a namespace beside the default one.
+    fn populate_tenant(&mut self, number: usize) {
+        let targets = self.plan.topology.targets();
+        let (target, entity) =
+            (self.below(targets.len() as u64), self.below(self.plan.topology.count() as u64));
+        let target = targets.get(target).copied().unwrap_or(SendTarget::Queue(0));
+        self.connect(number, Purpose::Publish(target));
+        let receives = self.receives(entity);
+        self.connect(number, receives);
+        let third = match self.rng.below(3) {
+            0 => Purpose::Transact,
+            1 => Purpose::Manage(target),
+            _ => Purpose::Publish(SendTarget::Queue(0)),
+        };
+        self.connect(number, third);
     }
 
     fn receives(&mut self, entity: EntityIndex) -> Purpose {
@@ -197,25 +230,37 @@ impl<'a> World<'a> {
         usize::try_from(self.rng.below(end)).unwrap_or(0)
     }
 
-    fn connect(&mut self, purpose: Purpose) {
-        let id = ClientId(self.next_client);
-        self.next_client += 1;
+    fn connect(&mut self, number: usize, purpose: Purpose) {
+        let tenant = self.tenant(number);
+        let (id, hostname) = (ClientId(tenant.next_client), tenant.hostname());
+        tenant.next_client += 1;
         let service_bus = self.rng.chance(50);
-        let client = Client::new(purpose, service_bus, id.0, &mut self.cx());
+        let client = Client::new(purpose, service_bus, (id.0, hostname), &mut self.cx(number));
         let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
         let seed = self.rng.next();
-        let (config, authority) = (Arc::clone(&self.namespace.config), Arc::clone(&self.namespace.authority));
-        let gateway = Gateway::new(config, authority, id, peer, seed, self.now());
+        let first = self.tenant(DEFAULT).gateway().clone();
+        let gateway = Gateway::new(first.config, first.authority, id, peer, seed, self.now());
         let (to_broker, to_client) = (BytesMut::new(), BytesMut::new());
-        self.connections.push(Connection { client, gateway, id, to_broker, to_client, effects: Vec::new() });
+        let (namespace, effects) = (None, Vec::new());
+        self.connections.push(Connection {
+            tenant: number,
+            namespace,
+            client,
+            gateway,
+            id,
+            to_broker,
+            to_client,
+            effects,
+        });
     }
 
     /// State that a client may read and change during its turn.
-    fn cx(&mut self) -> ClientContext<'_> {
-        let Self { rng, model, plan, now, .. } = self;
+    fn cx(&mut self, number: usize) -> ClientContext<'_> {
+        let Self { rng, tenants, plan, now, .. } = self;
+        let tenant = tenants.get_mut(number).expect("a namespace keeps its number");
         ClientContext {
             rng,
-            model,
+            model: &mut tenant.model,
             topology: &plan.topology,
             body_max: plan.body_max,
             ttl_percent: plan.ttl_percent,
@@ -230,6 +275,7 @@ impl<'a> World<'a> {
             return self.boot();
         }
         self.delete_or_create();
+        self.change_namespaces();
         let connection = self.below(self.connections.len() as u64);
         if self.rng.below(10_000) < self.plan.cut {
             self.cut(connection);
@@ -243,8 +289,8 @@ impl<'a> World<'a> {
                 self.bytes_to_broker(connection, false);
             }
             9..=11 => return self.bytes_to_client(connection, false),
-            12..=14 => self.node_step(),
-            15..=16 => self.disk_step(),
+            12..=14 => self.node_step()?,
+            15..=16 => self.disk_step()?,
             17..=18 => {
                 let connection =
                     self.connection_with(connection, |connection| !connection.effects.is_empty());
@@ -268,16 +314,17 @@ impl<'a> World<'a> {
     }
 
     fn client_acts(&mut self, connection: usize) -> Result<(), String> {
-        let Self { connections, rng, model, plan, now, .. } = self;
+        let Self { connections, rng, tenants, plan, now, .. } = self;
+        let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
+        let Some(tenant) = tenants.get_mut(connection.tenant) else { return Ok(()) };
         let mut cx = ClientContext {
             rng,
-            model,
+            model: &mut tenant.model,
             topology: &plan.topology,
             body_max: plan.body_max,
             ttl_percent: plan.ttl_percent,
             now: *now,
         };
-        let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
         connection.client.act(&mut cx)?;
         let out = connection.client.take_output();
         connection.to_broker.extend_from_slice(&out);
@@ -292,7 +339,7 @@ impl<'a> World<'a> {
             let bytes = connection.to_broker.split_to(count).freeze();
             self.report.wire.add(&bytes);
             connection.gateway.handle_input(now, bytes);
-            connection.gateway.place_in(now, &self.namespace);
+            place(connection, &self.tenants, now);
         }
         connection.gateway.handle_deadline(now);
         submit(&mut self.process, connection);
@@ -300,8 +347,9 @@ impl<'a> World<'a> {
 
     fn bytes_to_client(&mut self, connection: usize, all: bool) -> Result<(), String> {
         let now = self.now();
-        let Self { connections, rng, model, plan, now: millis, process, report, .. } = self;
+        let Self { connections, rng, tenants, plan, now: millis, process, report, .. } = self;
         let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
+        let Some(tenant) = tenants.get_mut(connection.tenant) else { return Ok(()) };
         let mut out = BytesMut::new();
         connection.gateway.poll_output(now, &mut out, 4096);
         connection.gateway.compact_queued();
@@ -315,7 +363,7 @@ impl<'a> World<'a> {
         }
         let mut cx = ClientContext {
             rng,
-            model,
+            model: &mut tenant.model,
             topology: &plan.topology,
             body_max: plan.body_max,
             ttl_percent: plan.ttl_percent,
@@ -324,26 +372,14 @@ impl<'a> World<'a> {
         connection.client.read(&bytes, &mut cx)
     }
 
-    fn node_step(&mut self) {
+    fn node_step(&mut self) -> Result<(), String> {
         self.process.node_step(self.now, &mut self.rng);
-        self.release();
+        self.release()
     }
 
-    fn disk_step(&mut self) {
+    fn disk_step(&mut self) -> Result<(), String> {
         self.process.disk_step(&mut self.rng);
-        self.release();
-    }
-
-    fn release(&mut self) {
-        for released in self.process.released() {
-            if released.client == SETUP {
-                self.deletions_done(released.effects);
-            } else if let Some(connection) =
-                self.connections.iter_mut().find(|connection| connection.id == released.client)
-            {
-                connection.effects.extend(released.effects);
-            }
-        }
+        self.release()
     }
 
     fn effects_arrive(&mut self, connection: usize) {
@@ -369,27 +405,35 @@ impl<'a> World<'a> {
     fn cut(&mut self, connection: usize) {
         let mut connection = self.connections.swap_remove(connection);
         let commands = connection.gateway.disconnected();
-        self.process.submit(Batch { client: connection.id, commands });
-        connection.client.lost(&mut self.model);
-        self.connect(connection.client.purpose());
+        if let Some(id) = connection.namespace {
+            self.process.submit(id, Batch { client: connection.id, commands });
+        }
+        let number = connection.tenant;
+        connection.client.lost(&mut self.tenant(number).model);
+        self.reconnect(number, connection.client.purpose());
     }
 
     /// Kills the process, and in some cases the machine.
     fn crash(&mut self) {
         self.report.crashes += 1;
         self.process.crash(&mut self.rng);
-        self.model.restarted(self.now);
-        self.deletions = Deletions::default();
+        for tenant in &mut self.tenants {
+            tenant.restarted(self.now);
+        }
         let connections = std::mem::take(&mut self.connections);
         for connection in connections {
-            connection.client.lost(&mut self.model);
-            self.connect(connection.client.purpose());
+            let number = connection.tenant;
+            connection.client.lost(&mut self.tenant(number).model);
+            self.reconnect(number, connection.client.purpose());
         }
     }
 }
 
 fn submit(process: &mut Process, connection: &mut Connection) {
-    process.submit(Batch { client: connection.id, commands: connection.gateway.take_commands() });
+    let commands = connection.gateway.take_commands();
+    if let Some(id) = connection.namespace {
+        process.submit(id, Batch { client: connection.id, commands });
+    }
 }
 
 fn cut_length(rng: &mut Rng, length: usize, all: bool) -> usize {

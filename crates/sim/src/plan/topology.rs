@@ -129,6 +129,12 @@ pub(crate) enum PlantedFault {
     RollbackReleases,
     /// Link-held messages get locks that expire.
     HoldsExpire,
+    /// Messages are recorded under the slot of another namespace.
+    OtherSlot,
+    /// A client of another namespace is shown a delivery.
+    OtherClient,
+    /// The slot of a deleted namespace is free before its records are given back.
+    EarlyFreeSlot,
 }
 
 /// All of them.

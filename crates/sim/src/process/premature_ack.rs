@@ -23,7 +23,7 @@ pub(super) struct PrematureAck {
     /// Answers that nothing has held back.
     early: Vec<Released>,
     /// Links that receive and delete, and of which the node believes that they lock.
-    deleters: BTreeSet<(ClientId, LinkId)>,
+    deleters: BTreeSet<(NamespaceId, ClientId, LinkId)>,
     now: Timestamp,
 }
 
@@ -36,22 +36,28 @@ impl PrematureAck {
     }
 
     /// Gives a batch to the node.
-    pub(super) fn handle_batch(&mut self, node: &mut Node, now: Timestamp, mut batch: Batch) {
+    pub(super) fn handle_batch(
+        &mut self,
+        node: &mut Node,
+        now: Timestamp,
+        id: NamespaceId,
+        mut batch: Batch,
+    ) {
         self.now = now;
         if self.confirms {
-            return self.confirm(node, batch);
+            return self.confirm(node, id, batch);
         }
         if self.hands {
-            self.note_deleters(&mut batch);
+            self.note_deleters(id, &mut batch);
         }
         if self.releases {
             batch.commands.iter_mut().for_each(mark_settled);
         }
-        node.handle_batch(now, NamespaceId::DEFAULT, batch);
+        node.handle_batch(now, id, batch);
     }
 
     /// Command by command, and a completion has its answer as soon as it is done.
-    fn confirm(&mut self, node: &mut Node, batch: Batch) {
+    fn confirm(&mut self, node: &mut Node, id: NamespaceId, batch: Batch) {
         let client = batch.client;
         for mut command in batch.commands {
             let taken = match &mut command {
@@ -59,24 +65,24 @@ impl PrematureAck {
                 _ => None,
             };
             let before = node.journal().committed();
-            node.handle_batch(self.now, NamespaceId::DEFAULT, Batch { client, commands: vec![command] });
+            node.handle_batch(self.now, id, Batch { client, commands: vec![command] });
             if let Some(ticket) = taken {
                 // A refused one writes nothing.
                 let effect = answer(ticket, node.journal().committed() > before);
-                self.early.push(Released { namespace: NamespaceId::DEFAULT, client, effects: vec![effect] });
+                self.early.push(Released { namespace: id, client, effects: vec![effect] });
             }
         }
     }
 
-    fn note_deleters(&mut self, batch: &mut Batch) {
+    fn note_deleters(&mut self, id: NamespaceId, batch: &mut Batch) {
         for command in &mut batch.commands {
             match command {
                 Command::OpenConsumer { consumer, mode, .. } if *mode == ReceiveMode::ReceiveAndDelete => {
                     *mode = ReceiveMode::PeekLock;
-                    self.deleters.insert((batch.client, *consumer));
+                    self.deleters.insert((id, batch.client, *consumer));
                 }
                 Command::CloseConsumer { consumer } => {
-                    self.deleters.remove(&(batch.client, *consumer));
+                    self.deleters.remove(&(id, batch.client, *consumer));
                 }
                 _ => {}
             }
@@ -85,11 +91,11 @@ impl PrematureAck {
 
     /// Completes a delivery of a receive-and-delete link at once, and shows it as removed.
     pub(super) fn hand_out(&mut self, node: &mut Node, released: &mut Released) {
-        let client = released.client;
+        let (id, client) = (released.namespace, released.client);
         let mut commands = Vec::new();
         for effect in &mut released.effects {
             if let Effect::Delivery(delivery) = effect
-                && self.deleters.contains(&(client, delivery.consumer))
+                && self.deleters.contains(&(id, client, delivery.consumer))
                 && let Some(lock) = delivery.lock.take()
             {
                 let (queue, sequence, outcome) = (delivery.queue, delivery.sequence, Outcome::Complete);
@@ -97,7 +103,7 @@ impl PrematureAck {
             }
         }
         if !commands.is_empty() {
-            node.handle_batch(self.now, NamespaceId::DEFAULT, Batch { client, commands });
+            node.handle_batch(self.now, id, Batch { client, commands });
         }
     }
 

@@ -5,11 +5,11 @@
 
 use std::sync::atomic::Ordering;
 
-use broker_core::{Batch, CoreConfig};
+use broker_core::{CoreConfig, DEFAULT_NAMESPACE};
 use broker_log::{Durability, JournalConfig};
 use broker_node::{Node, NodeLimits, RecoveryError};
 
-use super::Process;
+use super::{Input, NamespaceSetup, Process};
 use crate::{
     disk::{ArmedFault, StartFault},
     plan::{Durable, Plan, PlantedFault},
@@ -22,20 +22,21 @@ impl Process {
         &mut self,
         (plan, now): (&Plan, u64),
         rng: &mut Rng,
-        setup: &Batch,
+        setups: &[NamespaceSetup],
     ) -> Result<(), String> {
         self.disk_faults.calm.store(true, Ordering::Relaxed);
         self.premature_ack.plant(&plan.topology);
+        self.crossed.plant(&plan.topology);
         let mut vain = 0;
         while self.starts.chance(plan.disturb) {
-            if self.disturbed_start((plan, now), setup)? {
+            if self.disturbed_start((plan, now), setups)? {
                 self.disk_faults.calm.store(false, Ordering::Relaxed);
                 return Ok(());
             }
             vain += 1;
             self.count_start(if vain == 1 { "starts in vain" } else { "starts in vain after another" });
         }
-        if !self.start((plan, now), rng, setup)? {
+        if !self.start((plan, now), rng, setups)? {
             return Err(format!("nothing failed, and the start did: {:?}", self.fault()));
         }
         self.disk_faults.calm.store(false, Ordering::Relaxed);
@@ -43,11 +44,15 @@ impl Process {
     }
 
     /// A start to which something happens. True: the broker runs nevertheless.
-    fn disturbed_start(&mut self, (plan, now): (&Plan, u64), setup: &Batch) -> Result<bool, String> {
+    fn disturbed_start(
+        &mut self,
+        (plan, now): (&Plan, u64),
+        setups: &[NamespaceSetup],
+    ) -> Result<bool, String> {
         let mut rng = self.starts.fork();
         let armed_fault = ArmedFault::draw(&mut rng);
         self.disk_faults.arm(armed_fault);
-        let runs = self.start((plan, now), &mut rng, setup)?;
+        let runs = self.start((plan, now), &mut rng, setups)?;
         if self.disk_faults.take_armed_fault() {
             self.count_start(match (armed_fault.mishap, runs) {
                 (StartFault::Killed, _) => "starts that were killed",
@@ -71,7 +76,12 @@ impl Process {
     }
 
     /// True: the broker runs. False: something happened before it did.
-    fn start(&mut self, (plan, now): (&Plan, u64), rng: &mut Rng, setup: &Batch) -> Result<bool, String> {
+    fn start(
+        &mut self,
+        (plan, now): (&Plan, u64),
+        rng: &mut Rng,
+        setups: &[NamespaceSetup],
+    ) -> Result<bool, String> {
         let Some(node) = self.recovered(plan, rng)? else { return Ok(false) };
         self.disk_faults.opened();
         let limits = NodeLimits {
@@ -80,17 +90,33 @@ impl Process {
             ..NodeLimits::default()
         };
         self.node = Some(node.with_limits(limits));
-        self.inbox.push_back(setup.clone());
-        // Nobody waits for the answers: what a crash takes away the next start creates.
+        self.check_namespaces(setups)?;
+        let created = setups.iter().filter(|setup| &*setup.name != DEFAULT_NAMESPACE);
+        self.inbox.extend(created.map(|setup| Input::Change(setup.put())));
+        if !self.run_setup(now, rng) {
+            return Ok(false);
+        }
+        for setup in setups {
+            if let Some(id) = self.namespace_id(&setup.name) {
+                self.inbox.push_back(Input::Batch(id, setup.batch.clone()));
+            }
+        }
+        Ok(self.run_setup(now, rng))
+    }
+
+    /// Does what a start asks. Nobody waits for the answers: what a crash takes away the next start creates. False: something
+    /// happened before all was done.
+    fn run_setup(&mut self, now: u64, rng: &mut Rng) -> bool {
         while self.is_busy() && !self.is_broken() {
             self.node_step(now, rng);
             self.disk_step(rng);
+            drop(self.namespace_changes());
             drop(self.released());
             if self.disk_faults.is_killed() {
-                return Ok(false);
+                return false;
             }
         }
-        Ok(!self.is_broken())
+        !self.is_broken()
     }
 
     /// `None`: it refuses, because the disk failed.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use broker_core::{Batch, Command, Effect, EntityError, Ticket};
 
-use super::World;
+use super::{DEFAULT, World};
 use crate::{
     client::{Mode, Purpose},
     model::EntityIndex,
@@ -37,32 +37,25 @@ pub(super) struct Deletions {
 }
 
 impl World<'_> {
-    /// After a start every entity exists, except those whose deletion is pending: their existence is unknown.
-    pub(super) fn after_boot(&mut self) {
-        for entity in self.plan.topology.recreated() {
-            self.model.lifetimes.created(entity);
-        }
-    }
-
     /// Connects clients that use the entities which may be deleted.
     pub(super) fn populate_recreated(&mut self) {
         for entity in self.plan.topology.recreated() {
-            self.connect(Purpose::Consume(entity, false, Mode::Second));
-            self.connect(Purpose::TransactWith(entity));
+            self.connect(DEFAULT, Purpose::Consume(entity, false, Mode::Second));
+            self.connect(DEFAULT, Purpose::TransactWith(entity));
             let target = SendTarget::Queue(entity);
             if self.plan.topology.targets().contains(&target) {
-                self.connect(Purpose::Publish(target));
-                self.connect(Purpose::Manage(target));
+                self.connect(DEFAULT, Purpose::Publish(target));
+                self.connect(DEFAULT, Purpose::Manage(target));
             }
         }
         for (forwarder, _) in self.plan.topology.dead_lettering_forwarders() {
-            self.connect(Purpose::Publish(SendTarget::Forwarder(forwarder)));
+            self.connect(DEFAULT, Purpose::Publish(SendTarget::Forwarder(forwarder)));
         }
     }
 
     /// Deletes or recreates an entity, by chance.
     pub(super) fn delete_or_create(&mut self) {
-        for entity in self.plan.topology.recreated() {
+        for (number, entity) in self.recreated() {
             // A forwarding target is deleted more often and for longer, so that messages arrive while it is missing.
             let is_dead_letter_target = self
                 .plan
@@ -70,14 +63,14 @@ impl World<'_> {
                 .dead_letter_targets()
                 .values()
                 .any(|dead_letter_target| *dead_letter_target == entity);
-            let (entity_request, every) = if self.model.lifetimes.is_deleting(entity) {
+            let (entity_request, every) = if self.tenant(number).model.lifetimes.is_deleting(entity) {
                 (EntityRequest::Delete, CREATE_EVERY)
-            } else if self.model.lifetimes.is_missing(entity) {
+            } else if self.tenant(number).model.lifetimes.is_missing(entity) {
                 (
                     EntityRequest::Create,
                     if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { CREATE_EVERY },
                 )
-            } else if self.model.messages.is_enlisted(entity) {
+            } else if self.tenant(number).model.messages.is_enlisted(entity) {
                 (EntityRequest::Delete, DISTURB_EVERY)
             } else {
                 (
@@ -86,74 +79,84 @@ impl World<'_> {
                 )
             };
             if self.rng.below(every) == 0 {
-                self.request_entity(entity_request, entity);
+                self.request_entity(number, entity_request, entity);
             }
         }
     }
 
+    /// The entities that may be deleted, in all namespaces that are there.
+    fn recreated(&self) -> Vec<(usize, EntityIndex)> {
+        let active = self.tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_active());
+        let entities = self.plan.topology.recreated();
+        active.flat_map(|(number, _)| entities.iter().map(move |entity| (number, *entity))).collect()
+    }
+
     /// Requests all outstanding deletions and creations at once.
     pub(super) fn finish_deletions(&mut self) {
-        for entity in self.plan.topology.recreated() {
-            let entity_request = if self.model.lifetimes.is_deleting(entity) {
+        for (number, entity) in self.recreated() {
+            let entity_request = if self.tenant(number).model.lifetimes.is_deleting(entity) {
                 EntityRequest::Delete
             } else {
                 EntityRequest::Create
             };
-            if self.model.lifetimes.is_missing(entity) {
-                self.request_entity(entity_request, entity);
+            if self.tenant(number).model.lifetimes.is_missing(entity) {
+                self.request_entity(number, entity_request, entity);
             }
         }
     }
 
     /// Requests a change of an entity, unless one is pending.
-    fn request_entity(&mut self, entity_request: EntityRequest, entity: EntityIndex) {
-        if self.deletions.waiting.values().any(|(_, other)| *other == entity) {
+    fn request_entity(&mut self, number: usize, entity_request: EntityRequest, entity: EntityIndex) {
+        if self.tenant(number).deletions.waiting.values().any(|(_, other)| *other == entity) {
             return;
         }
         let mut commands = vec![Command::Connect];
         if entity_request == EntityRequest::Delete {
-            self.model.lifetimes.deleting(entity);
+            self.tenant(number).model.lifetimes.deleting(entity);
             if self.plan.topology.is_free_of(PlantedFault::NoDeletion) {
                 let (name, ticket) =
-                    (self.plan.topology.address(entity).into(), self.ticket(entity_request, entity));
+                    (self.plan.topology.address(entity).into(), self.ticket(number, entity_request, entity));
                 commands.push(Command::DeleteEntity { name, expected: None, ticket });
             } else {
                 // The planted fault: the entity stays, and the model believes that it was deleted.
-                self.model.count("entities deleted");
-                self.model.lifetimes.deleted(entity);
+                self.tenant(number).model.count("entities deleted");
+                self.tenant(number).model.lifetimes.deleted(entity);
             }
         }
         // In some cases it is created again in the same batch.
         if entity_request == EntityRequest::Create || self.rng.chance(30) {
-            let ticket = self.ticket(EntityRequest::Create, entity);
+            let ticket = self.ticket(number, EntityRequest::Create, entity);
             commands.extend(self.plan.topology.create(entity, ticket));
         }
         commands.push(Command::Disconnect);
-        self.process.submit(Batch { client: SETUP, commands });
+        if let Some(id) = self.tenant(number).id {
+            self.process.submit(id, Batch { client: SETUP, commands });
+        }
     }
 
-    fn ticket(&mut self, entity_request: EntityRequest, entity: EntityIndex) -> Ticket {
-        self.deletions.next += 1;
-        let ticket = Ticket(self.deletions.next);
-        self.deletions.waiting.insert(ticket, (entity_request, entity));
+    fn ticket(&mut self, number: usize, entity_request: EntityRequest, entity: EntityIndex) -> Ticket {
+        let deletions = &mut self.tenant(number).deletions;
+        deletions.next += 1;
+        let ticket = Ticket(deletions.next);
+        deletions.waiting.insert(ticket, (entity_request, entity));
         ticket
     }
 
     /// The answers.
-    pub(super) fn deletions_done(&mut self, effects: Vec<Effect>) {
+    pub(super) fn deletions_done(&mut self, number: usize, effects: Vec<Effect>) {
         for effect in effects {
             let (ticket, done) = match effect {
                 Effect::EntityDone { ticket } => (ticket, Ok(())),
                 Effect::RequestRefused { ticket, error } => (ticket, Err(error)),
                 _ => continue,
             };
-            match (self.deletions.waiting.remove(&ticket), done) {
+            match (self.tenant(number).deletions.waiting.remove(&ticket), done) {
                 (Some((EntityRequest::Delete, entity)), Ok(()) | Err(EntityError::NotFound(_))) => {
-                    self.model.count("entities deleted");
-                    self.model.lifetimes.deleted(entity);
+                    self.tenant(number).model.count("entities deleted");
+                    self.tenant(number).model.lifetimes.deleted(entity);
                 }
                 (Some((EntityRequest::Create, entity)), Ok(()) | Err(EntityError::AlreadyExists(_))) => {
-                    self.model.lifetimes.created(entity);
+                    self.tenant(number).model.lifetimes.created(entity);
                 }
                 // It is asked for again.
                 _ => {}

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::World;
+use super::{World, tenants::Tenant};
 use crate::{
     client::{ClientContext, Purpose},
     model::Location,
@@ -19,23 +19,17 @@ impl World<'_> {
         self.boot()?;
         self.process.disk_faults.calm.store(true, Ordering::Relaxed);
         self.connections.clear();
+        self.finish_namespaces()?;
+        self.connections.clear();
         // A full disk may take no new entity before it is drained.
         for _ in 0..4 {
             self.finish_deletions();
-            self.work();
+            self.work()?;
         }
         // All schedules are due.
         self.now += 20_000;
-        for entity in 0..self.plan.topology.count() {
-            self.connect(Purpose::Drain(entity, false));
-            if self.plan.topology.dead_letter_target(entity).is_some() {
-                self.connect(Purpose::Collect(Location::Transfer, entity));
-            } else {
-                self.connect(Purpose::Drain(entity, true));
-            }
-        }
-        for (forwarder, entity) in self.plan.topology.dead_lettering_forwarders() {
-            self.connect(Purpose::Collect(Location::FailedForward(forwarder), entity));
+        for number in 0..self.tenants.len() {
+            self.connect_drains(number);
         }
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
@@ -47,17 +41,37 @@ impl World<'_> {
             self.now += 10;
         }
         self.peek_forwarded()?;
-        self.model.check_drained(self.now).map_err(|broken| broken.to_string())
+        for tenant in &self.tenants {
+            tenant.model.check_drained(self.now).map_err(|broken| broken.to_string())?;
+        }
+        self.process.check_accounts()
+    }
+
+    /// Connects clients that receive all that is left in a namespace.
+    fn connect_drains(&mut self, number: usize) {
+        for entity in 0..self.plan.topology.count() {
+            self.connect(number, Purpose::Drain(entity, false));
+            if self.plan.topology.dead_letter_target(entity).is_some() {
+                self.connect(number, Purpose::Collect(Location::Transfer, entity));
+            } else {
+                self.connect(number, Purpose::Drain(entity, true));
+            }
+        }
+        for (forwarder, entity) in self.plan.topology.dead_lettering_forwarders() {
+            self.connect(number, Purpose::Collect(Location::FailedForward(forwarder), entity));
+        }
     }
 
     /// Checks that forwarded messages have left the entities that forward.
     fn peek_forwarded(&mut self) -> Result<(), String> {
         self.connections.clear();
-        for forwarder in 0..self.plan.topology.forwarders.len() {
-            self.connect(Purpose::PeekForwarder(SendTarget::Forwarder(forwarder)));
-        }
-        for entity in self.plan.topology.dead_letter_targets().into_keys() {
-            self.connect(Purpose::PeekDeadLetters(entity));
+        for number in 0..self.tenants.len() {
+            for forwarder in 0..self.plan.topology.forwarders.len() {
+                self.connect(number, Purpose::PeekForwarder(SendTarget::Forwarder(forwarder)));
+            }
+            for entity in self.plan.topology.dead_letter_targets().into_keys() {
+                self.connect(number, Purpose::PeekDeadLetters(entity));
+            }
         }
         (0..4).try_for_each(|_| self.round())
     }
@@ -76,19 +90,21 @@ impl World<'_> {
             }
             self.deliver()?;
         }
-        let Self { connections, rng, model, plan, now, .. } = self;
+        let Self { connections, rng, tenants, plan, now, .. } = self;
         let (topology, body_max, ttl_percent, now) = (&plan.topology, plan.body_max, plan.ttl_percent, *now);
-        let cx = ClientContext { rng, model, topology, body_max, ttl_percent, now };
-        connections.iter().try_for_each(|connection| connection.client.check_links(&cx))
+        connections.iter().try_for_each(|connection| {
+            let Some(Tenant { model, .. }) = tenants.get_mut(connection.tenant) else { return Ok(()) };
+            connection.client.check_links(&ClientContext { rng, model, topology, body_max, ttl_percent, now })
+        })
     }
 
     /// Runs the broker until it is idle.
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) -> Result<(), String> {
         while self.process.is_busy() {
-            self.node_step();
-            self.disk_step();
+            self.node_step()?;
+            self.disk_step()?;
         }
-        self.node_step();
+        self.node_step()
     }
 
     /// One turn of every client.
@@ -101,7 +117,7 @@ impl World<'_> {
     }
 
     fn deliver(&mut self) -> Result<(), String> {
-        self.work();
+        self.work()?;
         for connection in 0..self.connections.len() {
             self.effects_arrive(connection);
             self.bytes_to_client(connection, true)?;
