@@ -8,20 +8,21 @@ mod purpose;
 mod receiver;
 mod requests;
 mod sender;
+mod settlement;
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Detach, Open, Performative},
+    performative::{Attach, Detach, Open, Performative},
     types::Role,
 };
 use bytes::Bytes;
 use testkit::{Incoming, Received, Script};
 
 use crate::{
-    model::{EntityIndex, Location, Model, SettlementKind},
+    model::{EntityIndex, Location, Model},
     plan::SendTarget,
 };
+use amqp_session::AmqpSession;
 pub(crate) use amqp_session::ClientContext;
-use amqp_session::{AmqpSession, PendingDelivery};
 use coordinator::Coordinator;
 pub(crate) use purpose::{Mode, Purpose};
 use receiver::Receiver;
@@ -68,7 +69,7 @@ impl Client {
         let mut script = Script::new();
         script
             .sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY)
-            .open_with(Open { hostname, ..Open::new(&format!("client-{holder}")) })
+            .open_with(Open { hostname, ..Open::new(format!("client-{holder}")) })
             .begin(0);
         let takes_sessions = matches!(purpose, Purpose::TakeSessions(_));
         let service_bus = service_bus || takes_sessions || matches!(purpose, Purpose::Manage(_));
@@ -275,60 +276,6 @@ impl Client {
         match &mut self.coordinator {
             Some(coordinator) if handle == COORDINATOR => coordinator.on_detach(),
             _ => Err(format!("the broker detached the link: {:?}", detach.error)),
-        }
-    }
-
-    fn on_disposition(
-        &mut self,
-        role: Role,
-        delivery: u32,
-        state: Option<&DeliveryState>,
-        cx: &mut ClientContext<'_>,
-    ) -> Result<(), String> {
-        let accepted = matches!(state, Some(DeliveryState::Accepted));
-        if role == Role::Sender {
-            match (self.amqp.settling.remove(&delivery), state) {
-                (Some((id, entity, SettlementKind::Complete)), _) if accepted => {
-                    cx.model.messages.completed((id, entity));
-                }
-                (None, _) | (_, Some(DeliveryState::Rejected(_))) => {}
-                (Some((id, entity, SettlementKind::Defer)), _) => {
-                    cx.model.count("messages deferred");
-                    cx.model.messages.deferred((id, entity));
-                }
-                _ => {}
-            }
-            return Ok(());
-        }
-        match self.amqp.unanswered.remove(&delivery).map(|(_, waiting)| waiting) {
-            Some(PendingDelivery::Sent(group)) if accepted => {
-                cx.model.accepted(group).map_err(|broken| broken.to_string())
-            }
-            Some(PendingDelivery::Sent(group)) => {
-                cx.model.refused(group).map_err(|broken| broken.to_string())
-            }
-            None | Some(PendingDelivery::Enlisted) => Ok(()),
-            Some(waiting) => match &mut self.coordinator {
-                Some(coordinator) => {
-                    coordinator.on_answer(waiting, state, cx.model)?;
-                    self.end_transaction(waiting, accepted)
-                }
-                None => Ok(()),
-            },
-        }
-    }
-
-    /// The broker has answered for the end of a transaction.
-    fn end_transaction(&mut self, waiting: PendingDelivery, accepted: bool) -> Result<(), String> {
-        match waiting {
-            PendingDelivery::Discharged(_) if accepted => {
-                self.receivers.iter().try_for_each(Receiver::check_committed)
-            }
-            PendingDelivery::Discharged(_) | PendingDelivery::RolledBack => {
-                self.receivers.iter_mut().for_each(Receiver::roll_back);
-                Ok(())
-            }
-            _ => Ok(()),
         }
     }
 

@@ -89,9 +89,8 @@ impl CrossedNamespaces {
         if !self.frees {
             return false;
         }
-        let name = match command {
-            NamespaceCommand::Delete { name } | NamespaceCommand::Put { name, .. } => name,
-            _ => return false,
+        let (NamespaceCommand::Delete { name } | NamespaceCommand::Put { name, .. }) = command else {
+            return false;
         };
         let Some(view) = node.namespaces().find(|view| view.definition.name == *name) else { return false };
         let states: &[NamespaceState] = match command {

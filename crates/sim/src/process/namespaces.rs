@@ -5,7 +5,7 @@
 use broker_core::{
     Batch, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceRecord, NamespaceSettings, NamespaceState,
 };
-use broker_node::{NamespaceCommand, NamespaceId};
+use broker_node::{NamespaceCommand, NamespaceId, Node};
 
 use super::Process;
 
@@ -57,7 +57,7 @@ impl Process {
                 return Err(format!("a created namespace stays what it is: {setup:?}, {found:?}"));
             }
         }
-        let mut all = self.node.iter().flat_map(|node| node.namespaces());
+        let mut all = self.node.iter().flat_map(Node::namespaces);
         match all.find(|view| view.definition.name.starts_with("recovered-")) {
             Some(view) => Err(format!("no records are left without their namespace: {:?}", view.definition)),
             None => Ok(()),
@@ -66,7 +66,7 @@ impl Process {
 
     /// Each namespace counts the bytes of its own records, and no others.
     pub(crate) fn check_accounts(&self) -> Result<(), String> {
-        for view in self.node.iter().flat_map(|node| node.namespaces()) {
+        for view in self.node.iter().flat_map(Node::namespaces) {
             let definition = if view.id == NamespaceId::DEFAULT {
                 0
             } else {

@@ -199,7 +199,9 @@ impl World<'_> {
         let recreated = self.plan.topology.recreated();
         let tenant = self.tenant(number);
         (tenant.life, tenant.is_created) = (Life::Active, true);
-        recreated.into_iter().for_each(|entity| tenant.model.lifetimes.created(entity));
+        for entity in recreated {
+            tenant.model.lifetimes.created(entity);
+        }
         for purpose in std::mem::take(&mut tenant.waiting) {
             self.connect(number, purpose);
         }
@@ -291,7 +293,7 @@ impl World<'_> {
                 NamespaceState::Deleted => {
                     let tenant = self.tenant(number);
                     (tenant.life, tenant.id) = (Life::Gone, None);
-                    tenant.model.count("namespaces deleted");
+                    self.report.count("namespaces deleted");
                 }
                 NamespaceState::Active => self.namespace_created(number, &definition),
             }
@@ -303,7 +305,7 @@ impl World<'_> {
         let tenant = self.tenant(number);
         if tenant.life == Life::Creating {
             (tenant.id, tenant.is_created) = (Some(NamespaceId::of(definition)), true);
-            tenant.model.count("namespaces created");
+            self.report.count("namespaces created");
             self.fill(number);
         }
     }
@@ -343,7 +345,7 @@ impl World<'_> {
             connection.client.read(&bytes, &mut self.cx(number))?;
         }
         if connection.client.was_closed() {
-            self.tenant(number).model.count("connections closed by a deletion");
+            self.report.count("connections closed by a deletion");
         }
         let commands = connection.gateway.disconnected();
         if let Some(id) = connection.namespace {

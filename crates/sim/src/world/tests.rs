@@ -10,7 +10,11 @@ fn seeds() -> std::ops::Range<u64> {
 
 /// Whether one of many seeds breaks this promise when the fault is planted.
 fn is_caught(fault: PlantedFault, promise: &str) -> bool {
-    (1..600).any(|seed| {
+    is_caught_within(1..600, fault, promise)
+}
+
+fn is_caught_within(mut seeds: std::ops::Range<u64>, fault: PlantedFault, promise: &str) -> bool {
+    seeds.any(|seed| {
         let mut plan = Plan::from_seed(seed);
         plan.topology.fault = Some(fault);
         run(&plan).is_err_and(|failure| failure.what.contains(promise))
@@ -146,6 +150,41 @@ fn a_broker_that_hands_out_messages_before_their_completion_is_durable_is_caught
 }
 
 #[test]
+fn a_broker_that_records_messages_under_the_slot_of_another_namespace_is_caught() {
+    for promise in ["an accepted message survives", "a message arrives only where it belongs"] {
+        assert!(
+            is_caught_within(1..2_000, PlantedFault::OtherSlot, promise),
+            "messages went to another namespace, and no oracle noticed: {promise}"
+        );
+    }
+}
+
+#[test]
+fn a_broker_that_shows_deliveries_to_the_clients_of_another_namespace_is_caught() {
+    assert!(
+        is_caught_within(1..2_000, PlantedFault::OtherClient, "a message arrives only where it belongs"),
+        "clients saw the messages of another namespace, and no oracle noticed"
+    );
+}
+
+#[test]
+fn a_broker_that_frees_the_slot_of_a_namespace_before_its_records_are_given_back_is_caught() {
+    assert!(
+        is_caught_within(1..2_000, PlantedFault::EarlyFreeSlot, "a message arrives only where it belongs"),
+        "a new namespace had the messages of a deleted one, and no oracle noticed"
+    );
+}
+
+#[test]
+fn a_namespace_that_was_created_and_is_missing_after_a_start_is_noticed() {
+    let caught = (1..200).any(|seed| {
+        let plan = Plan { durable: Durable::No, ..Plan::from_seed(seed) };
+        run(&plan).is_err_and(|failure| failure.what.contains("a created namespace survives"))
+    });
+    assert!(caught, "crashes without a journal lose namespaces, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_fault() {
     let mut all = Report::default();
     for seed in 1..240 {
@@ -194,6 +233,9 @@ fn the_seeds_bring_every_kind_of_fault() {
         ),
         ("transactions that lost a session", happened("transactions that lost a session")),
         ("entities deleted", happened("entities deleted")),
+        ("namespaces deleted", happened("namespaces deleted")),
+        ("namespaces created", happened("namespaces created")),
+        ("connections closed by a deletion", happened("connections closed by a deletion")),
         ("links detached by deletions", happened("links detached by deletions")),
         ("transactions that lost an entity", happened("transactions that lost an entity")),
         ("commits that a deletion has spoilt", happened("commits that a deletion has spoilt")),
