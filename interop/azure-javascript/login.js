@@ -86,3 +86,5 @@ suite.case("wrong-key", (context) =>
     { key: "WRONG_KEY", retryOptions: { maxRetries: 0 } },
   ),
 );
+
+module.exports = { PlainWebSocket };

@@ -17,6 +17,7 @@ from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 
 from broker import KEY, KEY_NAME
 from cases import Context, Suite
+from namespaces import Namespace
 
 
 class Awaited:
@@ -49,18 +50,25 @@ def client(
     context: Context,
     style: str,
     *,
-    key: str = KEY,
+    key: str = "",
     key_name: str = KEY_NAME,
     entity: str = "",
     credential: Any = None,
     web_socket: bool = False,
+    namespace: Namespace | None = None,
+    by_name: bool = False,
     **options: Any,
 ) -> Any:
-    """A client of the wanted style (`sync` or `async`) for the case's transport."""
+    """A client of the wanted style (`sync` or `async`) for the case's transport.
+
+    Of a `namespace` it uses the key, unless one is given, and the address; or, with `by_name`, a name that no DNS knows and a
+    custom endpoint.
+    """
     kind = AsyncServiceBusClient if style == "async" else ServiceBusClient
+    host = namespace.host if namespace and not by_name else "localhost"
     if web_socket:
         options |= {
-            "custom_endpoint_address": f"sb://localhost:{context.port}",
+            "custom_endpoint_address": f"sb://{host}:{context.port}",
             "transport_type": TransportType.AmqpOverWebsocket,
         }
         if context.tls:
@@ -69,7 +77,7 @@ def client(
         # This SDK ignores the port of a connection string unless it names the
         # emulator, and the emulator is never reached over TLS.
         options |= {
-            "custom_endpoint_address": f"sb://localhost:{context.port}",
+            "custom_endpoint_address": f"sb://{host}:{context.port}",
             "transport_type": TransportType.Amqp,
             "connection_verify": context.ca,
         }
@@ -77,7 +85,10 @@ def client(
     if credential is not None:
         made = kind("localhost", credential, **options)
     else:
-        text = context.broker.connection_string(key=key, key_name=key_name, entity=entity, tls=context.tls)
+        if namespace and by_name:
+            host = namespace.domain
+        key = key or (namespace.key if namespace else KEY)
+        text = context.broker.connection_string(key=key, key_name=key_name, entity=entity, tls=context.tls, host=host)
         made = kind.from_connection_string(text, **options)
     return made if style == "async" else Awaited(made)
 

@@ -22,6 +22,7 @@ import receiving
 import renewal
 import sending
 import sessions
+import teams
 import times
 import topics
 import traces

@@ -80,8 +80,9 @@ function certificateIn(directory) {
 }
 
 /** A development CA and a server certificate, made by `ferrybus cert dev`. */
-function makeCertificate(directory) {
-  childProcess.execFileSync(binary(), ["cert", "dev", "--out", directory], { stdio: "pipe" });
+function makeCertificate(directory, hosts = []) {
+  const names = hosts.flatMap((host) => ["--host", host]);
+  childProcess.execFileSync(binary(), ["cert", "dev", "--out", directory, ...names], { stdio: "pipe" });
   const made = certificateIn(directory);
   for (const file of Object.values(made)) fs.accessSync(file);
   return made;
@@ -90,7 +91,7 @@ function makeCertificate(directory) {
 class Broker {
   /**
    * `queues` maps each queue's name to its settings, written as one `[[queue]]`
-   * of `ferrybus.toml` each; `moreConfig` comes behind them.
+   * of `ferrybus.toml` each; `moreConfig` comes behind them. It listens on each of `addresses`.
    */
   static async start(queues, options = {}) {
     const broker = new Broker();
@@ -103,16 +104,17 @@ class Broker {
     const tls = options.certificate ?? makeCertificate(path.join(broker.directory, "tls"));
     broker.ca = tls.ca;
     broker.certificate = tls;
+    const addresses = options.addresses ?? ["127.0.0.1"];
     broker.arguments = [
       "serve",
-      ...["--listen", `127.0.0.1:${broker.port}`],
+      ...addresses.flatMap((address) => ["--listen", `${address}:${broker.port}`]),
       ...["--data-dir", path.join(broker.directory, "data")],
       ...["--durability", options.durability ?? "os"],
       ...["--config", config],
       "--testing",
       ...(options.anonymous ? ["--anonymous", "allow"] : []),
       ...["--tls-certificate", tls.certificate, "--tls-key", tls.key],
-      ...["--listen-tls", `127.0.0.1:${broker.tlsPort}`],
+      ...addresses.flatMap((address) => ["--listen-tls", `${address}:${broker.tlsPort}`]),
     ];
     brokers.add(broker);
     await broker.launch();
@@ -189,10 +191,10 @@ class Broker {
   }
 
   /** What an application of Service Bus would paste. */
-  connectionString({ key = KEY, tls = false, keyName = KEY_NAME, entity } = {}) {
+  connectionString({ key = KEY, tls = false, keyName = KEY_NAME, entity, host = "localhost" } = {}) {
     const port = tls ? this.tlsPort : this.port;
     const place = entity ? `;EntityPath=${entity}` : "";
-    const text = `Endpoint=sb://localhost:${port};SharedAccessKeyName=${keyName};SharedAccessKey=${key}${place}`;
+    const text = `Endpoint=sb://${host}:${port};SharedAccessKeyName=${keyName};SharedAccessKey=${key}${place}`;
     return tls ? text : `${text};UseDevelopmentEmulator=true`;
   }
 }
@@ -213,4 +215,4 @@ function configText(queues) {
   return lines.join("\n");
 }
 
-module.exports = { Broker, KEY, KEY_NAME, certificateIn, makeCertificate, pause };
+module.exports = { Broker, KEY, KEY_NAME, binary, certificateIn, makeCertificate, pause };

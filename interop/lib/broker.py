@@ -67,8 +67,9 @@ def broker_binary() -> str:
 class Certificate:
     """A development CA and a server certificate, made by `ferrybus cert dev`."""
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(self, directory: pathlib.Path, hosts: tuple[str, ...] = ()):
         command = [broker_binary(), "cert", "dev", "--out", str(directory)]
+        command += [word for host in hosts for word in ("--host", host)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
@@ -97,7 +98,8 @@ class Broker:
     `queues` maps each queue's name to its settings, written as one `[[queue]]`
     of `ferrybus.toml` each; `more_config` comes behind them. One with
     `subscriptions` is a topic: they map each subscription's name to its
-    settings, among which `rule` is a list.
+    settings, among which `rule` is a list. It listens on each of `addresses`;
+    its certificate is for `names`, where they are given.
     """
 
     def __init__(
@@ -110,6 +112,8 @@ class Broker:
         tls: bool = True,
         profile: str = "",
         more_config: str = "",
+        addresses: tuple[str, ...] = ("127.0.0.1",),
+        names: tuple[str, ...] = (),
     ):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrybus-interop-"))
         self.port = free_port()
@@ -121,7 +125,7 @@ class Broker:
         config.write_text(tier + self._config_text(queues) + more_config, encoding="utf-8")
         self._command = [
             broker_binary(), "serve",
-            "--listen", f"127.0.0.1:{self.port}",
+            *(word for address in addresses for word in ("--listen", f"{address}:{self.port}")),
             "--data-dir", str(self.directory / "data"),
             "--durability", durability,
             "--config", str(config),
@@ -133,12 +137,12 @@ class Broker:
             self._command += ["--auto-create"]
         self.ca: str | None = None
         if tls:
-            made = Certificate(self.directory / "tls")
+            made = Certificate(self.directory / "tls", names)
             self.ca = str(made.ca)
             self._command += [
                 "--tls-certificate", str(made.certificate),
                 "--tls-key", str(made.key),
-                "--listen-tls", f"127.0.0.1:{self.tls_port}",
+                *(word for address in addresses for word in ("--listen-tls", f"{address}:{self.tls_port}")),
             ]  # fmt: skip
         atexit.register(self.close)
 
@@ -248,10 +252,10 @@ class Broker:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
     def connection_string(
-        self, *, key: str = KEY, tls: bool = False, key_name: str = KEY_NAME, entity: str = ""
+        self, *, key: str = KEY, tls: bool = False, key_name: str = KEY_NAME, entity: str = "", host: str = "localhost"
     ) -> str:
         """What an application of Service Bus would paste."""
-        authority = f"localhost:{self.tls_port}" if tls else f"localhost:{self.port}"
+        authority = f"{host}:{self.tls_port}" if tls else f"{host}:{self.port}"
         text = (
             f"Endpoint=sb://{authority};SharedAccessKeyName={key_name};SharedAccessKey={key}"
         )

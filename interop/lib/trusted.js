@@ -8,6 +8,7 @@ const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const { certificateIn, makeCertificate } = require("./broker.js");
+const { CERTIFIED } = require("./namespaces.js");
 
 /**
  * The certificate for the suite's brokers. Node takes a further authority only from an environment variable that it
@@ -18,7 +19,7 @@ function trustedCertificate() {
   const made = process.env.FERRYBUS_INTEROP_TLS;
   if (made) return certificateIn(made);
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-tls-"));
-  const { ca } = makeCertificate(directory);
+  const { ca } = makeCertificate(directory, CERTIFIED);
   const done = childProcess.spawnSync(process.execPath, process.argv.slice(1), {
     stdio: "inherit",
     env: { ...process.env, NODE_EXTRA_CA_CERTS: ca, FERRYBUS_INTEROP_TLS: directory },

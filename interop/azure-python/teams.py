@@ -1,0 +1,166 @@
+"""Three namespaces of one broker: each with its queue of one name and its own key, and with limits."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import unittest
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import (
+    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
+    ServiceBusConnectionError,
+    ServiceBusQuotaExceededError,
+)
+
+from cases import eventually
+from declared import case
+from facade import client
+from namespaces import QUEUE, three_namespaces
+from steps import one, text, use
+
+# The text of one message is as large as this.
+LARGE = "x" * 30_000
+
+
+@contextlib.contextmanager
+def teams(context):
+    """The namespaces, and the case's context with their broker."""
+    with three_namespaces() as namespaces:
+        yield namespaces, dataclasses.replace(context, broker=namespaces.broker)
+
+
+async def send_to_each(context, style, namespaces, **options):
+    """A client of each, all at the same time: each finds in its queue what it has sent, and nothing else."""
+    async with contextlib.AsyncExitStack() as stack:
+        open_clients = []
+        for namespace in namespaces:
+            bus = await stack.enter_async_context(client(context, style, namespace=namespace, **options))
+            sender = await stack.enter_async_context(bus.get_queue_sender(QUEUE))
+            await sender.send_messages(ServiceBusMessage(f"for {namespace.name}"))
+            receiver = await stack.enter_async_context(bus.get_queue_receiver(QUEUE))
+            open_clients.append((namespace, receiver))
+        for namespace, receiver in open_clients:
+            seen = [text(message) for message in await receiver.peek_messages(10)]
+            assert seen == [f"for {namespace.name}"], seen
+            await receiver.complete_message(await one(receiver))
+            # Each link of this SDK has a connection of its own.
+            assert namespace.usage()["connections"] == 2, namespace.usage()
+
+
+async def send_to_stranger(context, style, namespaces):
+    """A name of no namespace means the default one."""
+    stranger = dataclasses.replace(namespaces.default, name="team-c")
+    async with client(context, style, namespace=stranger, by_name=True) as bus:
+        async with bus.get_queue_sender(QUEUE) as sender:
+            await sender.send_messages(ServiceBusMessage("by the name of nobody"))
+    async with client(context, style, namespace=namespaces.default) as bus:
+        async with bus.get_queue_receiver(QUEUE) as receiver:
+            assert text(await one(receiver)) == "by the name of nobody"
+
+
+@case("namespaces")
+async def three(context, style):
+    with teams(context) as (namespaces, here):
+        # Over TLS by names that no DNS knows, where the SDK is told that one address has them all; else by an address each.
+        await send_to_each(here, style, namespaces, by_name=context.tls)
+        if context.tls:
+            await send_to_stranger(here, style, namespaces)
+        for namespace, other in ((namespaces.team_a, namespaces.team_b), (namespaces.default, namespaces.team_a)):
+            async with client(here, style, namespace=namespace, key=other.key, retry_total=0) as bus:
+                # With a custom endpoint the SDK calls every failed log-in a connection error.
+                kind = ServiceBusConnectionError if context.tls else ServiceBusAuthenticationError
+                with unittest.TestCase().assertRaises(kind) as refused:
+                    async with bus.get_queue_sender(QUEUE) as sender:
+                        await use(sender)
+                assert refused.exception.inner_exception.status_code == 401, refused.exception
+
+
+@case("namespaces-web-socket")
+async def web_socket(context, style):
+    with teams(context) as (namespaces, here):
+        await send_to_each(here, style, namespaces, web_socket=True)
+
+
+@case("namespace-held")
+async def held(context, style):
+    with teams(context) as (namespaces, here):
+        team = namespaces.team_a
+        async with client(here, style, namespace=team, retry_total=1) as bus:
+            async with bus.get_queue_sender(QUEUE) as sender, bus.get_queue_receiver(QUEUE) as receiver:
+                await sender.send_messages(ServiceBusMessage("before"))
+                team.put(held=True)
+                eventually(lambda: team.usage()["connections"] == 0, "the connections are closed")
+                # The first try sees its old connection end, the second one is told why.
+                for link in (sender, receiver):
+                    with unittest.TestCase().assertRaises(ServiceBusConnectionError) as refused:
+                        await use(link)
+                    assert "is held for maintenance" in str(refused.exception), refused.exception
+                    assert "com.microsoft:server-busy" in str(refused.exception), refused.exception
+                # The others are not.
+                async with client(here, style, namespace=namespaces.team_b) as other:
+                    async with other.get_queue_sender(QUEUE) as others:
+                        await others.send_messages(ServiceBusMessage("elsewhere"))
+                team.put()
+                await sender.send_messages(ServiceBusMessage("after"))
+                for body in ("before", "after"):
+                    message = await one(receiver)
+                    assert text(message) == body, message
+                    await receiver.complete_message(message)
+
+
+@case("namespace-max-connections")
+async def max_connections(context, style):
+    with teams(context) as (namespaces, here):
+        team = namespaces.team_a
+        async with client(here, style, namespace=team, retry_total=0) as bus:
+            async with bus.get_queue_sender(QUEUE) as sender:
+                await sender.send_messages(ServiceBusMessage("first"))
+                # Each link of this SDK has a connection of its own.
+                team.put(max_connections=1)
+                async with contextlib.AsyncExitStack() as stack:
+                    with unittest.TestCase().assertRaises(ServiceBusConnectionError) as refused:
+                        await stack.enter_async_context(bus.get_queue_sender(QUEUE))
+                    assert "ConnectionsQuotaExceeded" in str(refused.exception), refused.exception
+                    await sender.send_messages(ServiceBusMessage("the first one goes on"))
+                    team.put(max_connections=2)
+                    second = await stack.enter_async_context(bus.get_queue_sender(QUEUE))
+                    await second.send_messages(ServiceBusMessage("second"))
+
+
+@case("namespace-max-bytes")
+async def max_bytes(context, style):
+    with teams(context) as (namespaces, here):
+        team = namespaces.team_a
+        team.put(max_bytes=20_000)
+        async with client(here, style, namespace=team, retry_total=0) as bus:
+            async with bus.get_queue_sender(QUEUE) as sender, bus.get_queue_receiver(QUEUE) as receiver:
+                with unittest.TestCase().assertRaises(ServiceBusQuotaExceededError) as refused:
+                    for _ in range(3):
+                        await sender.send_messages(ServiceBusMessage(LARGE))
+                assert "takes at most 20000" in str(refused.exception), refused.exception
+                async with client(here, style, namespace=namespaces.team_b) as other:
+                    async with other.get_queue_sender(QUEUE) as others:
+                        await others.send_messages(ServiceBusMessage(LARGE))
+                # Receiving goes on, and makes room.
+                await receiver.complete_message(await one(receiver))
+                await sender.send_messages(ServiceBusMessage("small"))
+                team.put()
+                await sender.send_messages(ServiceBusMessage(LARGE))
+
+
+@case("namespace-deleted")
+async def deleted(context, style):
+    with teams(context) as (namespaces, here):
+        team = namespaces.team_b
+        async with client(here, style, namespace=team, retry_total=0) as bus:
+            async with bus.get_queue_sender(QUEUE) as sender:
+                await sender.send_messages(ServiceBusMessage("lost"))
+                here.broker.ask("DELETE", f"/$ferrybus/namespaces/{team.name}")
+                # Its host name means the default namespace from then on, where its key opens nothing.
+                with unittest.TestCase().assertRaises(
+                    (ServiceBusAuthenticationError, ServiceBusConnectionError, MessagingEntityNotFoundError)
+                ):
+                    await sender.send_messages(ServiceBusMessage("nowhere"))
+                    await sender.send_messages(ServiceBusMessage("nowhere"))
