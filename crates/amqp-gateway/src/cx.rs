@@ -72,7 +72,12 @@ impl Cx {
 
     /// Closes the connection with an error.
     pub(crate) fn close(&mut self, why: &Refusal) {
-        let error = self.error(why, "");
+        let mut error = self.error(why, "");
+        let is_turned_away = matches!(why, Refusal::Placement(_) | Refusal::TooManyConnections { .. });
+        // The text still tells why.
+        if is_turned_away && self.client.reconnects_only_after_forced_closes() {
+            error.condition = Symbol::from_static("amqp:connection:forced");
+        }
         self.record.set_closing(why, &error);
         self.engine.close(Some(error));
     }

@@ -208,6 +208,11 @@ impl Client {
         self.library.overwrites_early_outcomes() && self.dialect == Dialect::ServiceBus
     }
 
+    /// Whether the client makes a new connection only after a close that is forced.
+    pub(crate) const fn reconnects_only_after_forced_closes(&self) -> bool {
+        self.library.reconnects_only_after_forced_closes()
+    }
+
     /// Whether the client takes the reply to its token for the answer whether an entity exists.
     pub(crate) const fn learns_of_missing_entities_by_token(&self) -> bool {
         self.library.learns_of_missing_entities_by_token()

@@ -16,6 +16,8 @@ pub(crate) enum ClientLibrary {
     MicrosoftAzureAmqp,
     /// Azure Service Bus for Go.
     Go,
+    /// Azure's clients for JavaScript, which are built on `rhea-promise`.
+    JavaScript,
 }
 
 impl ClientLibrary {
@@ -28,6 +30,7 @@ impl ClientLibrary {
                 Self::DotNet
             }
             Some("MSGolangClient") => Self::Go,
+            Some("MSJSClient") => Self::JavaScript,
             Some(product)
                 if ["Microsoft.Azure.", "azsdk-net-"].iter().any(|start| product.starts_with(start)) =>
             {
@@ -51,6 +54,12 @@ impl ClientLibrary {
     /// Whether it overwrites the outcome of a message that comes before its send call has returned (decision 32).
     pub(crate) const fn overwrites_early_outcomes(self) -> bool {
         matches!(self, Self::DotNet | Self::MicrosoftAzureAmqp)
+    }
+
+    /// Whether it takes a connection that is closed for lost only where the condition is `amqp:connection:forced`. After any
+    /// other one, JavaScript waits for answers on the closed connection, and Go uses it again and again (decision 46).
+    pub(crate) const fn reconnects_only_after_forced_closes(self) -> bool {
+        matches!(self, Self::Go | Self::JavaScript)
     }
 }
 
