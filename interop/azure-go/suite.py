@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 from broker import Broker
 from cases import Context, Suite
 from documented import changed, printed, program as documented
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker
+from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces
 
 SESSIONS = {"requires_session": True}
 RULES = {
@@ -50,6 +50,16 @@ declare(
 )
 declare_with_broker(suite, program, {"schedule-and-cancel": {}, "session-accept": SESSIONS})
 declare_restart(suite, program)
+declare_with_namespaces(
+    suite,
+    program,
+    "namespaces",
+    "namespaces-web-socket",
+    "namespace-held",
+    "namespace-max-connections",
+    "namespace-max-bytes",
+    "namespace-administration",
+)
 
 
 @suite.case("documented-program")

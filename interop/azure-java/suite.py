@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import RENEWED_LOCK, SHORT_LOCK, Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker
+from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces
 from java import documented, program_of
 
 SESSIONS = {"requires_session": True}
@@ -77,6 +77,16 @@ declare_with_broker(
     },
 )
 declare_restart(suite, program)
+declare_with_namespaces(
+    suite,
+    program,
+    "namespaces",
+    "namespaces-web-socket",
+    "namespace-held",
+    "namespace-max-connections",
+    "namespace-max-bytes",
+    "namespace-administration",
+)
 
 
 @suite.case("documented-program")

@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const { ServiceBusClient } = require("@azure/service-bus");
 const WebSocket = require("ws");
+const { pause } = require("../lib/broker.js");
 const { QUEUE, withThreeNamespaces } = require("../lib/namespaces.js");
 const { PlainWebSocket } = require("./login.js");
 const { bodies, certificate, one, rejects, suite } = require("./steps.js");
@@ -85,5 +86,65 @@ suite.case("namespace-max-bytes", async ({ tls }) => {
       await teamA.put();
       await sender.sendMessages({ body: LARGE });
     });
+  });
+});
+
+/** What must fail in each of its tries, all of which the SDK makes again, with this text. */
+async function turnedAway(promise, text) {
+  await assert.rejects(promise, (error) => {
+    const tries = error.errors ?? [error];
+    // A try may have begun on the connection that the broker closes, and does not see that.
+    const last = tries.at(-1);
+    assert.match(last.message, text);
+    assert.deepEqual([last.code, last.retryable], ["GeneralError", true], last.message);
+    return true;
+  });
+}
+
+const TWICE = { retryOptions: { maxRetries: 1, retryDelayInMs: 100, timeoutInMs: 4_000 } };
+
+suite.case("namespace-held", async ({ tls }) => {
+  await withThreeNamespaces(certificate, async (broker, [, teamA, teamB]) => {
+    const use = async (client) => {
+      const sender = client.createSender(QUEUE);
+      await sender.sendMessages({ body: "before" });
+      await teamA.put({}, { held: true });
+      while ((await teamA.usage()).connections > 0) await pause(5);
+      await turnedAway(sender.sendMessages({ body: "never" }), /is held for maintenance/);
+      const receiver = client.createReceiver(QUEUE);
+      await turnedAway(receiver.receiveMessages(1), /is held for maintenance/);
+      await withTeam(teamB, tls, (other) => other.createSender(QUEUE).sendMessages({ body: "elsewhere" }));
+      await teamA.put();
+      await sender.sendMessages({ body: "after" });
+      for (const body of ["before", "after"]) {
+        const message = await one(receiver);
+        assert.equal(message.body, body);
+        await receiver.completeMessage(message);
+      }
+    };
+    await withTeam(teamA, tls, use, TWICE);
+  });
+});
+
+suite.case("namespace-max-connections", async ({ tls }) => {
+  await withThreeNamespaces(certificate, async (broker, [, teamA]) => {
+    const use = async (first) => {
+      const sender = first.createSender(QUEUE);
+      await sender.sendMessages({ body: "first" });
+      await teamA.put({ max_connections: 1 });
+      await withTeam(
+        teamA,
+        tls,
+        async (second) => {
+          const late = second.createSender(QUEUE);
+          await turnedAway(late.sendMessages({ body: "never" }), /ConnectionsQuotaExceeded/);
+          await sender.sendMessages({ body: "the first one goes on" });
+          await teamA.put({ max_connections: 2 });
+          await late.sendMessages({ body: "second" });
+        },
+        TWICE,
+      );
+    };
+    await withTeam(teamA, tls, use, TWICE);
   });
 });

@@ -18,6 +18,7 @@ from typing import Iterator
 
 from broker import KEY, KEY_NAME, Broker
 from cases import CASE_SECONDS_MAX, RENEWED_LOCK, SHORT_LOCK, Context, Suite, queues_of
+from namespaces import QUEUE, three_namespaces
 
 # How long a program may take to its next line.
 LINE_SECONDS_MAX = 30.0
@@ -172,6 +173,18 @@ def declare_with_broker(suite: Suite, program: list[str], cases: dict[str, dict[
                 play(program, name, Context(broker, context.transport, context.queue))
             finally:
                 broker.close()
+
+        suite.case(name)(body)
+
+
+def declare_with_namespaces(suite: Suite, program: list[str], *names: str) -> None:
+    """Declares cases that have a broker with three namespaces each, of which `FERRYBUS_NAMESPACES` tells the program."""
+    for name in names:
+
+        def body(context: Context, name: str = name) -> None:
+            with three_namespaces() as namespaces:
+                there = Context(namespaces.broker, context.transport, QUEUE)
+                play(program, name, there, **namespaces.environment())
 
         suite.case(name)(body)
 

@@ -51,8 +51,10 @@ func refused(err error, code azservicebus.Code) {
 func overTLS() bool { return os.Getenv("FERRYBUS_TRANSPORT") == "tls" }
 
 // Where the broker is, in the words of its users: with a port, and without TLS as for the emulator.
-func connectionString(key string) string {
-	address := os.Getenv("FERRYBUS_HOST") + ":" + os.Getenv("FERRYBUS_PORT")
+func connectionString(key string) string { return connectionStringOf(os.Getenv("FERRYBUS_HOST"), key) }
+
+func connectionStringOf(host, key string) string {
+	address := host + ":" + os.Getenv("FERRYBUS_PORT")
 	text := "Endpoint=sb://" + address + ";SharedAccessKeyName=" + os.Getenv("FERRYBUS_KEY_NAME") + ";SharedAccessKey=" + key
 	if !overTLS() {
 		text += ";UseDevelopmentEmulator=true"

@@ -190,18 +190,19 @@ func reopen(queue string) {
 }
 
 // The SDK knows `wss` only, and leaves the dialling to the application.
-func webSocket(queue string) {
-	dial := func(ctx context.Context, arguments azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
-		socket, _, err := websocket.Dial(ctx, arguments.Host, &websocket.DialOptions{Subprotocols: []string{"amqp"}})
-		if err != nil {
-			return nil, err
-		}
-		socket.SetReadLimit(-1)
-		return websocket.NetConn(everything, socket, websocket.MessageBinary), nil
+func dialWebSocket(ctx context.Context, arguments azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+	socket, _, err := websocket.Dial(ctx, arguments.Host, &websocket.DialOptions{Subprotocols: []string{"amqp"}})
+	if err != nil {
+		return nil, err
 	}
+	socket.SetReadLimit(-1)
+	return websocket.NetConn(everything, socket, websocket.MessageBinary), nil
+}
+
+func webSocket(queue string) {
 	text := "Endpoint=sb://" + os.Getenv("FERRYBUS_HOST") + ":" + os.Getenv("FERRYBUS_TLS_PORT") +
 		";SharedAccessKeyName=" + os.Getenv("FERRYBUS_KEY_NAME") + ";SharedAccessKey=" + os.Getenv("FERRYBUS_KEY")
-	client := must(azservicebus.NewClientFromConnectionString(text, &azservicebus.ClientOptions{NewWebSocketConn: dial}))
+	client := must(azservicebus.NewClientFromConnectionString(text, &azservicebus.ClientOptions{NewWebSocketConn: dialWebSocket}))
 	defer client.Close(everything)
 	sender, receiver := senderOf(client, queue), receiverOf(client, queue)
 	for range 100 {

@@ -56,7 +56,11 @@ final class Client {
 
     /** As its users write it: with a port, and without TLS as for the emulator. */
     static String connectionString(String key) {
-        String text = "Endpoint=sb://localhost:" + System.getenv("FERRYBUS_PORT")
+        return connectionString("localhost", key);
+    }
+
+    static String connectionString(String host, String key) {
+        String text = "Endpoint=sb://" + host + ":" + System.getenv("FERRYBUS_PORT")
             + ";SharedAccessKeyName=" + System.getenv("FERRYBUS_KEY_NAME") + ";SharedAccessKey=" + key;
         return overTls() ? text : text + ";UseDevelopmentEmulator=true";
     }

@@ -18,6 +18,7 @@ public final class Main {
         Transactions.declare(CASES);
         Asynchronous.declare(CASES);
         Administration.declare(CASES);
+        Teams.declare(CASES);
     }
 
     public static void main(String[] arguments) {
