@@ -7,6 +7,7 @@ const stable = require("@azure/service-bus");
 const preview = require("service-bus-beta");
 const { Broker } = require("../lib/broker.js");
 const { Suite } = require("../lib/cases.js");
+const { QUEUE, withThreeNamespaces } = require("../lib/namespaces.js");
 const { trustedCertificate } = require("../lib/trusted.js");
 
 const certificate = trustedCertificate();
@@ -356,6 +357,29 @@ suite.case("runtime-counts", async (context) => {
 suite.case("namespace-and-wrong-key", async (context) => {
   assert.equal((await admin(context).getNamespaceProperties()).messagingSku, "Standard");
   await rejects(admin(context, { key: "wrong" }).getQueue(context.queue), "UnauthorizedRequestError");
+});
+
+suite.case("namespace-administration", async ({ tls }) => {
+  const { ServiceBusAdministrationClient } = tls ? stable : preview;
+  await withThreeNamespaces(certificate, async (broker, teams) => {
+    const of = (team, key) => new ServiceBusAdministrationClient(team.connectionString({ tls, key }));
+    for (const team of teams) await of(team).createQueue(`of-${team.name}`);
+    for (const team of teams) {
+      const names = (await all(of(team).listQueues())).map(({ name }) => name);
+      assert.deepEqual(names, [`of-${team.name}`, QUEUE]);
+    }
+    const [, teamA, teamB] = teams;
+    await rejects(of(teamA, teamB.key).createQueue("never"), "UnauthorizedRequestError");
+    await teamA.put({ max_entities: 2 });
+    await assert.rejects(of(teamA).createQueue("one-too-many"), ({ code, statusCode, message }) => {
+      assert.equal(statusCode, 403, `${code}: ${message}`);
+      assert.match(message, /The limit of 2 entities is reached/);
+      return true;
+    });
+    await of(teamB).createQueue("elsewhere");
+    await teamA.put();
+    await of(teamA).createQueue("one-too-many");
+  });
 });
 
 suite.run();

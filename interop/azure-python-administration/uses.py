@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import datetime
 
 from azure.core.exceptions import (
@@ -24,6 +26,7 @@ from broker import Broker
 from cases import Context
 from documented import played, program
 from facade import client as bus_client
+from namespaces import QUEUE, three_namespaces
 
 
 @suite.case("documented-administration")
@@ -209,3 +212,34 @@ async def idle_deletion(context, style):
             assert await left() == {"kept"}, "860 seconds"
     finally:
         broker.close()
+
+
+@case("namespace-administration")
+async def namespaces(context, style):
+    """The client of each namespace makes, sees and counts its own entities; a key of another opens none."""
+    with three_namespaces() as teams:
+
+        @contextlib.asynccontextmanager
+        async def of(team, key=""):
+            there = dataclasses.replace(context, broker=teams.broker)
+            async with admin(there, style, host=team.host, key=key or team.key) as client:
+                yield client
+
+        for team in teams:
+            async with of(team) as client:
+                await client.create_queue(f"of-{team.name}")
+        for team in teams:
+            async with of(team) as client:
+                names = [queue.name for queue in await client.list_queues()]
+                assert names == [f"of-{team.name}", QUEUE], names
+        async with of(teams.team_a, teams.team_b.key) as stranger:
+            with raises(ClientAuthenticationError):
+                await stranger.list_queues()
+        teams.team_a.put(max_entities=2)
+        async with of(teams.team_a) as client:
+            with raises(HttpResponseError, "The limit of 2 entities is reached"):
+                await client.create_queue("one-too-many")
+            async with of(teams.team_b) as other:
+                await other.create_queue("elsewhere")
+            teams.team_a.put()
+            await client.create_queue("one-too-many")

@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 from broker import Broker
 from cases import Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, play
+from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces, play
 from provider import Provider
 
 SESSIONS = {"requires_session": True}
@@ -132,6 +132,7 @@ declare_with_broker(
     },
 )
 declare_restart(suite, program)
+declare_with_namespaces(suite, program, "namespaces")
 
 
 @suite.case("token-credential")

@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import Suite
-from external import EVERYWHERE, declare, declare_restart
+from external import EVERYWHERE, declare, declare_restart, declare_with_namespaces
 
 program = [str(HERE / "build" / "suite")]
 suite = Suite("go-amqp", anonymous=True)
@@ -37,6 +37,7 @@ declare(
     },
 )
 declare_restart(suite, program)
+declare_with_namespaces(suite, program, "namespaces")
 
 suite.skip("drain", "go-amqp 1.0.2 has no API for it")
 

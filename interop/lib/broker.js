@@ -91,7 +91,8 @@ function makeCertificate(directory, hosts = []) {
 class Broker {
   /**
    * `queues` maps each queue's name to its settings, written as one `[[queue]]`
-   * of `ferrybus.toml` each; `moreConfig` comes behind them. It listens on each of `addresses`.
+   * of `ferrybus.toml` each; `moreConfig` comes behind them. It listens on each of `addresses`;
+   * a certificate that it makes is for `names`, where they are given.
    */
   static async start(queues, options = {}) {
     const broker = new Broker();
@@ -101,7 +102,7 @@ class Broker {
     broker.tlsPort = await freePort();
     const config = path.join(broker.directory, "ferrybus.toml");
     fs.writeFileSync(config, configText(queues) + (options.moreConfig ?? ""));
-    const tls = options.certificate ?? makeCertificate(path.join(broker.directory, "tls"));
+    const tls = options.certificate ?? makeCertificate(path.join(broker.directory, "tls"), options.names);
     broker.ca = tls.ca;
     broker.certificate = tls;
     const addresses = options.addresses ?? ["127.0.0.1"];

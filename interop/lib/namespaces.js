@@ -46,7 +46,12 @@ async function created(broker, name, host) {
 /** Gives the broker, and its namespaces in the order default, team-a, team-b, to `use`. */
 async function withThreeNamespaces(certificate, use) {
   const addresses = ["127.0.0.1", ...Object.values(HOSTS)];
-  const broker = await Broker.start({ [QUEUE]: {} }, { certificate, addresses, moreConfig: CONFIG });
+  const broker = await Broker.start({ [QUEUE]: {} }, {
+    certificate,
+    names: CERTIFIED,
+    addresses,
+    moreConfig: CONFIG,
+  });
   try {
     const namespaces = [new Namespace(broker, "default", "localhost", KEY)];
     for (const [name, host] of Object.entries(HOSTS)) namespaces.push(await created(broker, name, host));

@@ -17,7 +17,7 @@ WAIT = 30  # seconds that a message which must come may take
 SILENCE = 1  # seconds after which a queue counts as empty
 
 
-def connect(context: Context, **options: Any) -> BlockingConnection:
+def connect(context: Context, host: str = "localhost", **options: Any) -> BlockingConnection:
     """A connection over the case's transport, anonymous unless told otherwise."""
     if context.tls:
         domain = SSLDomain(SSLDomain.MODE_CLIENT)
@@ -28,7 +28,7 @@ def connect(context: Context, **options: Any) -> BlockingConnection:
     options.setdefault("allowed_mechs", "ANONYMOUS")
     # Proton reconnects by itself unless told not to: a refused log-in would be tried for ever.
     return BlockingConnection(
-        f"{scheme}://localhost:{context.port}", timeout=WAIT, reconnect=False, **options
+        f"{scheme}://{host}:{context.port}", timeout=WAIT, reconnect=False, **options
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from proton import ConnectionException, Message
-from proton.utils import LinkDetached
+from proton.utils import BlockingConnection, LinkDetached
 
 from broker import KEY, KEY_NAME, Broker
 from cases import Context
@@ -22,6 +23,7 @@ from client import (
     send,
 )
 from declared import suite
+from namespaces import QUEUE, three_namespaces
 
 
 @suite.case("connection-loss")
@@ -49,9 +51,10 @@ def connection_loss_with_lock(context: Context):
     connection.close()
 
 
-def log_in(context: Context, key: str):
+def log_in(context: Context, key: str, **options):
     return connect(
         context,
+        **options,
         allowed_mechs="PLAIN",
         user=KEY_NAME,
         password=key,
@@ -65,6 +68,52 @@ def plain_log_in(context: Context):
     send(connection, context.queue, "with a key")
     assert received(connection.create_receiver(context.queue), 1)[0].body == "with a key"
     connection.close()
+
+
+@suite.case("namespaces")
+def namespaces(context: Context):
+    with three_namespaces() as teams:
+        there = dataclasses.replace(context, broker=teams.broker)
+
+        def enter(team, key: str = "", virtual_host: str = "") -> BlockingConnection:
+            if context.tls:
+                # Proton looks for the virtual host in the certificate, and for no address.
+                virtual_host = team.domain
+            named = {"virtual_host": virtual_host} if virtual_host else {"host": team.host}
+            return log_in(there, key or team.key, **named)
+
+        for by_virtual_host in (False, True):
+            places = [(team, f"vhost:{team.name}" if by_virtual_host else "") for team in teams]
+            connections = [enter(team, virtual_host=place) for team, place in places]
+            for team, connection in zip(teams, connections):
+                send(connection, QUEUE, team.name)
+            for team, connection in zip(teams, connections):
+                (message,) = received(connection.create_receiver(QUEUE), 1)
+                assert message.body == team.name, message
+                connection.close()
+        refused(ConnectionException, "unauthorized", lambda: enter(teams.team_a, teams.team_b.key))
+        refused(ConnectionException, "uthori", lambda: enter(teams.team_a, teams.team_b.key, "vhost:team-a"))
+        teams.team_a.put(held=True)
+        refused(ConnectionException, "com.microsoft:server-busy", lambda: enter(teams.team_a))
+        teams.team_a.put(max_connections=1)
+        first = enter(teams.team_a)
+        refused(ConnectionException, "amqp:resource-limit-exceeded", lambda: enter(teams.team_a))
+        teams.team_a.put()
+        second = enter(teams.team_a)
+        send(second, QUEUE, "after")
+        first.close()
+        second.close()
+
+
+def refused(kind: type[Exception], text: str, enter) -> None:
+    try:
+        connection = enter()
+        # The close comes behind the open.
+        send(connection, QUEUE, "never")
+    except kind as error:
+        assert text in str(error), error
+        return
+    raise AssertionError("it was not refused")
 
 
 @suite.case("wrong-key")

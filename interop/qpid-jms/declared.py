@@ -6,7 +6,7 @@ import pathlib
 
 from broker import Broker
 from cases import Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, play, started
+from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces, play, started
 from java import program_of
 
 BY_LOCK = {"hold": "lock"}
@@ -55,6 +55,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
         suite, program, {"slow-listener": {}, "slow-listener-with-timer": BY_LOCK, "held-without-timer": {}}
     )
     declare_restart(suite, program)
+    declare_with_namespaces(suite, program, "namespaces")
     declare_failures(suite, program)
     declare_in_real_time(suite, program)
     suite.skip("send-batch", "the client cannot set the message format of a transfer")

@@ -49,6 +49,7 @@ pub async fn play(name: &str, setting: &Setting) -> Outcome {
 /// Those that not every client has.
 async fn play_more(name: &str, setting: &Setting) -> Outcome {
     match name {
+        "namespaces" => login::namespaces(setting).await,
         "schedule-and-cancel" => times::schedule_and_cancel(setting).await,
         "schedule-by-property" => times::schedule_by_property(setting).await,
         "expiry" => times::expiry(setting).await,

@@ -56,6 +56,22 @@ impl Setting {
         Self { queue: queue.to_owned(), ..self.clone() }
     }
 
+    /// The namespaces of the broker, in each of which the case's queue is.
+    pub fn namespaces(&self) -> Result<Vec<Self>, VarError> {
+        let port = var("FERRYBUS_PORT")?;
+        let lines = var("FERRYBUS_NAMESPACES")?;
+        let of = |line: &str| {
+            let [_, host, key] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("no namespace: {line}") };
+            Self { authority: format!("{host}:{port}"), key: key.to_owned(), ..self.clone() }
+        };
+        Ok(lines.lines().map(of).collect())
+    }
+
+    /// The same place with the key of another.
+    pub fn with_key_of(&self, other: &Self) -> Self {
+        Self { key: other.key.clone(), ..self.clone() }
+    }
+
     pub fn over_web_socket(&self) -> Self {
         Self { transport: ServiceBusTransportType::AmqpWebSocket, ..self.clone() }
     }

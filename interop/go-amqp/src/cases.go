@@ -20,6 +20,7 @@ var cases = map[string]func(queue string){
 	"peek":                          peek,
 	"two-competing-receivers":       competing,
 	"wrong-key":                     wrongKey,
+	"namespaces":                    namespaces,
 	"anonymous-log-in":              anonymous,
 	"without-sasl":                  withoutSasl,
 	"missing-queue":                 missing,

@@ -31,11 +31,15 @@ type client struct {
 
 // Connects; the authority of TLS is found by the SSL_CERT_FILE of the environment.
 func dial(options *amqp.ConnOptions) (*amqp.Conn, error) {
+	return dialTo(os.Getenv("FERRYBUS_HOST"), options)
+}
+
+func dialTo(host string, options *amqp.ConnOptions) (*amqp.Conn, error) {
 	scheme := "amqp"
 	if os.Getenv("FERRYBUS_TRANSPORT") == "tls" {
 		scheme = "amqps"
 	}
-	address := fmt.Sprintf("%s://%s:%s", scheme, os.Getenv("FERRYBUS_HOST"), os.Getenv("FERRYBUS_PORT"))
+	address := fmt.Sprintf("%s://%s:%s", scheme, host, os.Getenv("FERRYBUS_PORT"))
 	return amqp.Dial(soon(), address, options)
 }
 

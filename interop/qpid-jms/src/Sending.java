@@ -28,6 +28,7 @@ final class Sending {
         cases.put("send-pre-settled", Sending::preSettled);
         cases.put("anonymous-relay", Sending::anonymousRelay);
         cases.put("wrong-key", Sending::wrongKey);
+        cases.put("namespaces", Sending::namespaces);
         cases.put("missing-queue", Sending::missing);
         cases.put("oversized-message", Sending::oversized);
         cases.put("large-message", Sending::large);
@@ -98,6 +99,36 @@ final class Sending {
             producer.send(there, session.createTextMessage("goes on"));
             Client.expect(session.createConsumer(there), "routed", "goes on");
         }
+    }
+
+    /** Three namespaces of one broker, by an address each and by the client's option for a virtual host. */
+    private static void namespaces(String queue) throws Exception {
+        List<String[]> teams = System.getenv("FERRYBUS_NAMESPACES").lines().map(line -> line.split(" ")).toList();
+        for (boolean byVirtualHost : new boolean[] {false, true}) {
+            List<Connection> connections = new ArrayList<>();
+            for (String[] team : teams) {
+                Connection connection = Client.factory(addressOf(team, byVirtualHost), team[2]).createConnection();
+                connection.start();
+                connections.add(connection);
+                Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+                Client.send(session, session.createQueue(queue), "for " + team[0]);
+            }
+            for (int index = 0; index < teams.size(); index++) {
+                try (Connection connection = connections.get(index)) {
+                    Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+                    Client.expect(session.createConsumer(session.createQueue(queue)), "for " + teams.get(index)[0]);
+                }
+            }
+            String address = addressOf(teams.get(1), byVirtualHost);
+            Client.refused(JMSSecurityException.class, () -> Client.factory(address, teams.get(2)[2]).createConnection().start());
+        }
+    }
+
+    private static String addressOf(String[] team, boolean byVirtualHost) {
+        String scheme = Client.overTls() ? "amqps" : "amqp";
+        String host = byVirtualHost ? "localhost" : team[1];
+        String address = scheme + "://" + host + ":" + System.getenv("FERRYBUS_PORT");
+        return byVirtualHost ? address + "?amqp.vhost=vhost:" + team[0] : address;
     }
 
     private static void wrongKey(String queue) throws Exception {

@@ -42,6 +42,34 @@ pub async fn web_socket(setting: &Setting) -> Outcome {
     Ok(client.dispose().await?)
 }
 
+/// A client of each of three namespaces, all at the same time: each finds in its queue what it has sent, and nothing else.
+pub async fn namespaces(setting: &Setting) -> Outcome {
+    let namespaces = setting.namespaces()?;
+    assert_eq!(namespaces.len(), 3);
+    let mut clients = Vec::new();
+    for (namespace, number) in namespaces.iter().zip(0..) {
+        let mut client = namespace.client().await?;
+        namespace.send(&mut client, &[&format!("for {number}")]).await?;
+        clients.push(client);
+    }
+    for ((client, namespace), number) in clients.iter_mut().zip(&namespaces).zip(0..) {
+        let mut receiver = namespace.receiver(client).await?;
+        let message = one(&mut receiver).await?;
+        assert_eq!(text(&message), format!("for {number}"));
+        receiver.complete_message(&message).await?;
+        assert_empty(&mut receiver).await?;
+        receiver.dispose().await?;
+    }
+    let stranger = namespaces[1].with_key_of(&namespaces[2]);
+    assert_refused(stranger_sends(&stranger).await, "unauthorized-access");
+    Ok(())
+}
+
+async fn stranger_sends(stranger: &Setting) -> Result<(), azure_core::Error> {
+    let mut client = stranger.client().await?;
+    stranger.send(&mut client, &["never"]).await
+}
+
 /// A credential that always has the same token.
 #[derive(Debug)]
 struct Fixed(String);
