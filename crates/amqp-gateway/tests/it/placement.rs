@@ -6,7 +6,7 @@ use amqp_codec::{
     frame::{FrameKind, ProtocolHeader},
     message::MessageBuilder,
     performative::{Close, Open, Performative, SaslCode, SaslFrame, SaslInit, SaslResponse},
-    raw::RawValue,
+    raw::{AnnotationValue, RawMap, RawValue},
 };
 use amqp_gateway::{
     CloseReason, GatewayConfig, GatewayNamespace, Placement, PlacementRefusal, PlacementRequest,
@@ -431,6 +431,39 @@ fn a_namespace_that_is_held_or_deleted_closes_its_connections() {
         assert_eq!(found, condition);
         assert!(description.starts_with(text), "{description}");
         assert_eq!(reason(&mut world, client), Some(expected));
+    }
+}
+
+/// Go and JavaScript use a closed connection on, or wait on it, where its condition is another one.
+#[test]
+fn a_library_that_reconnects_only_after_forced_closes_is_told_the_reason_with_a_forced_close() {
+    let held = || PlacementRefusal::OnHold { namespace: "team-a".into() };
+    let full = || PlacementRefusal::TooManyConnections { namespace: "team-a".into(), limit: 1 };
+    let texts = [
+        "The namespace 'team-a' is held for maintenance.",
+        "ConnectionsQuotaExceeded for namespace: 'team-a'",
+    ];
+    let (busy, limit) = ("com.microsoft:server-busy", "amqp:resource-limit-exceeded");
+    let forced = "amqp:connection:forced";
+    let products = [
+        ("MSGolangClient", [forced, forced]),
+        ("MSJSClient", [forced, forced]),
+        ("azsdk-net-ServiceBus", [busy, limit]),
+        ("QpidJMS", [busy, limit]),
+    ];
+    for (product, conditions) in products {
+        for ((refusal, condition), text) in [held(), full()].into_iter().zip(conditions).zip(texts) {
+            let mut world = world_with(Placement::To(a()), Placement::Refused(refusal));
+            let client = world.accept();
+            let mut open = Open::new("c");
+            open.properties = Some(RawMap::with_symbol_keys(&[("product", AnnotationValue::Str(product))]));
+            world.script(client).sasl_plain("ann", "of-a").open_with(open);
+            world.run();
+            let (_, frames) = heard(&mut world, client);
+            let (found, description) = close_of(&frames).unwrap();
+            assert_eq!(found, condition, "{product}");
+            assert!(description.starts_with(text), "{product}: {description}");
+        }
     }
 }
 
