@@ -2,6 +2,9 @@
 // Three namespaces of one broker: each with its queue of one name and its own key, and with limits.
 
 const assert = require("node:assert/strict");
+const childProcess = require("node:child_process");
+const fs = require("node:fs");
+const path = require("node:path");
 const { ServiceBusClient } = require("@azure/service-bus");
 const WebSocket = require("ws");
 const { pause } = require("../lib/broker.js");
@@ -146,5 +149,18 @@ suite.case("namespace-max-connections", async ({ tls }) => {
       );
     };
     await withTeam(teamA, tls, use, TWICE);
+  });
+});
+
+suite.case("documented-namespaces", async () => {
+  const page = fs.readFileSync(path.join(__dirname, "..", "..", "docs", "features", "namespaces.md"), "utf8");
+  const program = page.split("```javascript\n")[1].split("\n```\n")[0];
+  await withThreeNamespaces(certificate, async (broker, [, teamA, teamB]) => {
+    for (const [team, text] of [[teamA, "tea"], [teamB, "coffee"]]) {
+      // Behind `-e` the first argument of a program has the place of its path: a word stands for that.
+      const words = ["-e", program, "team.js", team.connectionString({ tls: false }), text];
+      const done = childProcess.spawnSync(process.execPath, words, { cwd: __dirname, encoding: "utf8", timeout: 60_000 });
+      assert.deepEqual([done.status, done.stdout], [0, `${text}\n`], done.stderr);
+    }
   });
 });

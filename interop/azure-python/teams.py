@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
+import sys
+import time
 import unittest
+import urllib.request
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import (
@@ -14,8 +18,10 @@ from azure.servicebus.exceptions import (
     ServiceBusQuotaExceededError,
 )
 
+from broker import KEY_NAME
 from cases import eventually
-from declared import case
+from declared import case, suite
+from documented import printed, program
 from facade import client
 from namespaces import QUEUE, three_namespaces
 from steps import one, text, use
@@ -164,3 +170,39 @@ async def deleted(context, style):
                 ):
                     await sender.send_messages(ServiceBusMessage("nowhere"))
                     await sender.send_messages(ServiceBusMessage("nowhere"))
+
+
+@case("namespace-max-sends-per-second")
+async def max_sends_per_second(context, style):
+    with teams(context) as (namespaces, here):
+        team = namespaces.team_a
+        team.put(max_sends_per_second=5)
+        async with client(here, style, namespace=team, retry_total=0) as bus:
+            async with bus.get_queue_sender(QUEUE) as sender:
+                started = time.monotonic()
+                for number in range(11):
+                    await sender.send_messages(ServiceBusMessage(str(number)))
+                # A second's worth may come at once, and the rest as fast as the limit says.
+                assert time.monotonic() - started > 0.8, "nothing was held up, and nothing was refused"
+
+
+@suite.case("documented-namespaces")
+def documented_namespaces(context):
+    with three_namespaces() as namespaces:
+        text = program("docs/features/namespaces.md", "azure.servicebus")
+        for team, body in ((namespaces.team_a, "tea"), (namespaces.team_b, "coffee")):
+            command = [sys.executable, "-c", text, team.connection_string(tls=False), body]
+            assert printed(command) == f"{body}\n"
+            seen = _metrics(team)
+            assert f'incoming_messages_total{{namespace="{team.name}",entity="orders",kind="queue"}} 1\n' in seen, seen
+            others = {other.name for other in namespaces if other is not team}
+            assert not any(f'namespace="{other}"' in seen for other in others), seen
+
+
+def _metrics(team) -> str:
+    """What the team's own key shows at the team's own host."""
+    login = base64.b64encode(f"{KEY_NAME}:{team.key}".encode()).decode()
+    address = f"http://{team.host}:{team.broker.port}/metrics"
+    request = urllib.request.Request(address, headers={"Authorization": f"Basic {login}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read().decode()
