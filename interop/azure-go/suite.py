@@ -58,7 +58,7 @@ declare_with_namespaces(
     "namespace-held",
     "namespace-max-connections",
     "namespace-max-bytes",
-    "namespace-administration",
+    "administration-of-namespaces",
 )
 
 

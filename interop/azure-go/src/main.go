@@ -67,7 +67,7 @@ var cases = map[string]func(queue string){
 	"namespace-held":                         namespaceHeld,
 	"namespace-max-connections":              namespaceMaxConnections,
 	"namespace-max-bytes":                    namespaceMaxBytes,
-	"namespace-administration":               namespaceAdministration,
+	"administration-of-namespaces":           namespaceAdministration,
 	"restart-before":                         restartBefore,
 	"restart-between":                        restartBetween,
 	"restart-after":                          restartAfter,

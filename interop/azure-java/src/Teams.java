@@ -27,7 +27,7 @@ final class Teams {
         cases.put("namespace-held", queue -> held());
         cases.put("namespace-max-connections", queue -> maxConnections());
         cases.put("namespace-max-bytes", queue -> maxBytes());
-        cases.put("namespace-administration", queue -> administration());
+        cases.put("administration-of-namespaces", queue -> administration());
     }
 
     /** What an application of a team is told. */
