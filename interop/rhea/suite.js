@@ -5,8 +5,8 @@ const assert = require("node:assert/strict");
 const rhea = require("rhea");
 const { Broker, KEY, KEY_NAME, pause } = require("../lib/broker.js");
 const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
-const { QUEUE, withThreeNamespaces } = require("../lib/namespaces.js");
 const { Client, Management } = require("./client.js");
+const teams = require("./teams.js");
 
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
 const SETTLED = 1; // snd-settle-mode
@@ -319,45 +319,6 @@ async function refusedWith(promise, condition) {
   });
 }
 
-suite.case("namespaces", async ({ tls }) => {
-  await withThreeNamespaces(undefined, async (broker, teams) => {
-    const login = (key) => ({ username: KEY_NAME, password: key });
-    const byVirtualHost = ({ name }) => ({ hostname: `vhost:${name}` });
-    const byAddress = ({ host }) => ({ host, servername: host === "localhost" ? host : "" });
-    const enter = (team, where, key = team.key) =>
-      Client.connect({ broker, tls }, { ...login(key), ...where(team) });
-    /** What the broker closes the connection with, before or behind the open. */
-    const closedWith = async (entering) => {
-      try {
-        const client = await entering;
-        await client.event(client.connection, "connection_close");
-      } catch (error) {
-        return error.condition;
-      }
-    };
-    const [, teamA, teamB] = teams;
-    for (const where of [byAddress, byVirtualHost]) {
-      const clients = await Promise.all(teams.map((team) => enter(team, where)));
-      for (const [index, client] of clients.entries()) await client.sendAll(QUEUE, [teams[index].name]);
-      for (const [index, client] of clients.entries()) {
-        assert.equal(await client.take(await client.receiver(QUEUE)), teams[index].name);
-        await client.close();
-      }
-      assert.equal(await closedWith(enter(teamA, where, teamB.key)), "amqp:unauthorized-access");
-    }
-    const first = await enter(teamA, byVirtualHost);
-    await teamA.put({ max_connections: 1 });
-    assert.equal(await closedWith(enter(teamA, byVirtualHost)), "amqp:resource-limit-exceeded");
-    await teamA.put({}, { held: true });
-    assert.equal(await closedWith(first), "com.microsoft:server-busy");
-    assert.equal(await closedWith(enter(teamA, byAddress)), "com.microsoft:server-busy");
-    await teamA.put();
-    const after = await enter(teamA, byVirtualHost);
-    await after.sendAll(QUEUE, ["after"]);
-    await after.close();
-  });
-});
-
 suite.case("missing-queue", async (context) => {
   const sending = await Client.connect(context);
   const sent = sending.sender("no-such-queue").then((sender) => sending.send(sender, { body: "lost" }));
@@ -607,5 +568,7 @@ suite.case("broker-restart", async ({ tls, queue }) => {
     broker.remove();
   }
 });
+
+teams.declare(suite);
 
 suite.run();
