@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import dataclasses
@@ -28,6 +29,16 @@ from steps import one, text, use
 
 # The text of one message is as large as this.
 LARGE = "x" * 30_000
+
+
+def synchronous_case(name: str):
+    """Declares a case of the synchronous client alone: both have the same connections and errors, and a case takes seconds."""
+
+    def declare(body):
+        suite.case(f"sync/{name}")(lambda context: asyncio.run(body(context, "sync")))
+        return body
+
+    return declare
 
 
 @contextlib.contextmanager
@@ -83,13 +94,13 @@ async def three(context, style):
                 assert refused.exception.inner_exception.status_code == 401, refused.exception
 
 
-@case("namespaces-web-socket")
+@synchronous_case("namespaces-web-socket")
 async def web_socket(context, style):
     with teams(context) as (namespaces, here):
         await send_to_each(here, style, namespaces, web_socket=True)
 
 
-@case("namespace-held")
+@synchronous_case("namespace-held")
 async def held(context, style):
     with teams(context) as (namespaces, here):
         team = namespaces.team_a
@@ -116,7 +127,7 @@ async def held(context, style):
                     await receiver.complete_message(message)
 
 
-@case("namespace-max-connections")
+@synchronous_case("namespace-max-connections")
 async def max_connections(context, style):
     with teams(context) as (namespaces, here):
         team = namespaces.team_a
@@ -135,7 +146,7 @@ async def max_connections(context, style):
                     await second.send_messages(ServiceBusMessage("second"))
 
 
-@case("namespace-max-bytes")
+@synchronous_case("namespace-max-bytes")
 async def max_bytes(context, style):
     with teams(context) as (namespaces, here):
         team = namespaces.team_a
@@ -156,7 +167,7 @@ async def max_bytes(context, style):
                 await sender.send_messages(ServiceBusMessage(LARGE))
 
 
-@case("namespace-deleted")
+@synchronous_case("namespace-deleted")
 async def deleted(context, style):
     with teams(context) as (namespaces, here):
         team = namespaces.team_b
@@ -172,7 +183,7 @@ async def deleted(context, style):
                     await sender.send_messages(ServiceBusMessage("nowhere"))
 
 
-@case("namespace-max-sends-per-second")
+@synchronous_case("namespace-max-sends-per-second")
 async def max_sends_per_second(context, style):
     with teams(context) as (namespaces, here):
         team = namespaces.team_a
