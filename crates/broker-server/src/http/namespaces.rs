@@ -271,7 +271,7 @@ async fn put_key(
     let served = existing(context, name)?;
     if served.authority.has_configured_key(key) {
         return Err(Refusal::Conflict(format!(
-            "the configuration file names the key `{key}` of the namespace `{name}`: change it there and send SIGHUP"
+            "the key `{key}` of the namespace `{name}` is one of the configuration: it is changed there, and not here"
         )));
     }
     if only_create && served.definition().keys.iter().any(|known| *known.name == *key) {
