@@ -22,8 +22,9 @@ use crate::{
     rng::Rng,
 };
 
+use deletions::EntityDeletions;
 pub use report::{Failure, Report};
-use tenants::{Tenant, place};
+use tenants::{Tenant, TenantLife, answer_placements};
 
 mod deletions;
 mod drain;
@@ -83,6 +84,10 @@ const DEFAULT: usize = 0;
 const EPOCH: u64 = 1_700_000_000_000;
 
 impl<'a> World<'a> {
+    fn tenant(&mut self, number: usize) -> &mut Tenant {
+        self.tenants.get_mut(number).expect("a namespace keeps its number")
+    }
+
     fn new(plan: &'a Plan) -> Self {
         let mut rng = Rng::new(plan.seed);
         let disk_faults = DiskFaults::new(rng.fork(), plan.disk_fails);
@@ -113,9 +118,9 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        let setups = self.setups();
+        let setups = TenantLife::of(self).setups();
         self.process.boot((self.plan, self.now), &mut self.rng, &setups)?;
-        self.after_boot();
+        TenantLife::of(self).after_boot();
         Ok(())
     }
 
@@ -148,7 +153,7 @@ impl<'a> World<'a> {
                 self.connect(DEFAULT, Purpose::Manage(*target));
             }
         }
-        self.populate_recreated();
+        EntityDeletions::of(self).populate_recreated();
         for number in 1..self.tenants.len() {
             self.populate_tenant(number);
         }
@@ -233,8 +238,8 @@ impl<'a> World<'a> {
             self.crash();
             return self.boot();
         }
-        self.delete_or_create();
-        self.change_namespaces();
+        EntityDeletions::of(self).delete_or_create();
+        TenantLife::of(self).change_namespaces();
         let connection = self.below(self.connections.len() as u64);
         if self.rng.below(10_000) < self.plan.cut {
             self.cut(connection);
@@ -298,7 +303,7 @@ impl<'a> World<'a> {
             let bytes = connection.to_broker.split_to(count).freeze();
             self.report.wire.add(&bytes);
             connection.gateway.handle_input(now, bytes);
-            place(connection, &self.tenants, now);
+            answer_placements(connection, &self.tenants, now);
         }
         connection.gateway.handle_deadline(now);
         submit(&mut self.process, connection);
@@ -333,12 +338,12 @@ impl<'a> World<'a> {
 
     fn node_step(&mut self) -> Result<(), String> {
         self.process.node_step(self.now, &mut self.rng);
-        self.release()
+        TenantLife::of(self).release()
     }
 
     fn disk_step(&mut self) -> Result<(), String> {
         self.process.disk_step(&mut self.rng);
-        self.release()
+        TenantLife::of(self).release()
     }
 
     fn effects_arrive(&mut self, connection: usize) {
@@ -369,7 +374,7 @@ impl<'a> World<'a> {
         }
         let number = connection.tenant;
         connection.client.lost(&mut self.tenant(number).model);
-        self.reconnect(number, connection.client.purpose());
+        TenantLife::of(self).reconnect(number, connection.client.purpose());
     }
 
     /// Kills the process, and in some cases the machine.
@@ -383,7 +388,7 @@ impl<'a> World<'a> {
         for connection in connections {
             let number = connection.tenant;
             connection.client.lost(&mut self.tenant(number).model);
-            self.reconnect(number, connection.client.purpose());
+            TenantLife::of(self).reconnect(number, connection.client.purpose());
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct CrossedNamespaces {
     slots: bool,
     effects: bool,
     frees: bool,
-    /// Who really asked, by the namespace and client that was forged.
+    /// The client that really asked, by the namespace and client that was forged.
     askers: BTreeMap<(NamespaceId, ClientId), NamespaceId>,
     /// Batches and deliveries that could have gone astray.
     count: u64,

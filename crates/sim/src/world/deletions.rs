@@ -36,20 +36,31 @@ pub(super) struct Deletions {
     next: u64,
 }
 
-impl World<'_> {
+/// Deletes entities of a world and creates them again.
+pub(super) struct EntityDeletions<'a, 'w> {
+    world: &'a mut World<'w>,
+}
+
+impl<'a, 'w> EntityDeletions<'a, 'w> {
+    pub(super) fn of(world: &'a mut World<'w>) -> Self {
+        Self { world }
+    }
+}
+
+impl EntityDeletions<'_, '_> {
     /// Connects clients that use the entities which may be deleted.
     pub(super) fn populate_recreated(&mut self) {
-        for entity in self.plan.topology.recreated() {
-            self.connect(DEFAULT, Purpose::Consume(entity, false, Mode::Second));
-            self.connect(DEFAULT, Purpose::TransactWith(entity));
+        for entity in self.world.plan.topology.recreated() {
+            self.world.connect(DEFAULT, Purpose::Consume(entity, false, Mode::Second));
+            self.world.connect(DEFAULT, Purpose::TransactWith(entity));
             let target = SendTarget::Queue(entity);
-            if self.plan.topology.targets().contains(&target) {
-                self.connect(DEFAULT, Purpose::Publish(target));
-                self.connect(DEFAULT, Purpose::Manage(target));
+            if self.world.plan.topology.targets().contains(&target) {
+                self.world.connect(DEFAULT, Purpose::Publish(target));
+                self.world.connect(DEFAULT, Purpose::Manage(target));
             }
         }
-        for (forwarder, _) in self.plan.topology.dead_lettering_forwarders() {
-            self.connect(DEFAULT, Purpose::Publish(SendTarget::Forwarder(forwarder)));
+        for (forwarder, _) in self.world.plan.topology.dead_lettering_forwarders() {
+            self.world.connect(DEFAULT, Purpose::Publish(SendTarget::Forwarder(forwarder)));
         }
     }
 
@@ -58,19 +69,20 @@ impl World<'_> {
         for (number, entity) in self.recreated() {
             // A forwarding target is deleted more often and for longer, so that messages arrive while it is missing.
             let is_dead_letter_target = self
+                .world
                 .plan
                 .topology
                 .dead_letter_targets()
                 .values()
                 .any(|dead_letter_target| *dead_letter_target == entity);
-            let (entity_request, every) = if self.tenant(number).model.lifetimes.is_deleting(entity) {
+            let (entity_request, every) = if self.world.tenant(number).model.lifetimes.is_deleting(entity) {
                 (EntityRequest::Delete, CREATE_EVERY)
-            } else if self.tenant(number).model.lifetimes.is_missing(entity) {
+            } else if self.world.tenant(number).model.lifetimes.is_missing(entity) {
                 (
                     EntityRequest::Create,
                     if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { CREATE_EVERY },
                 )
-            } else if self.tenant(number).model.messages.is_enlisted(entity) {
+            } else if self.world.tenant(number).model.messages.is_enlisted(entity) {
                 (EntityRequest::Delete, DISTURB_EVERY)
             } else {
                 (
@@ -78,7 +90,7 @@ impl World<'_> {
                     if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { DELETE_EVERY },
                 )
             };
-            if self.rng.below(every) == 0 {
+            if self.world.rng.below(every) == 0 {
                 self.request_entity(number, entity_request, entity);
             }
         }
@@ -86,20 +98,20 @@ impl World<'_> {
 
     /// The entities that may be deleted, in all namespaces that are there.
     fn recreated(&self) -> Vec<(usize, EntityIndex)> {
-        let active = self.tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_active());
-        let entities = self.plan.topology.recreated();
+        let active = self.world.tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_active());
+        let entities = self.world.plan.topology.recreated();
         active.flat_map(|(number, _)| entities.iter().map(move |entity| (number, *entity))).collect()
     }
 
     /// Requests all outstanding deletions and creations at once.
     pub(super) fn finish_deletions(&mut self) {
         for (number, entity) in self.recreated() {
-            let entity_request = if self.tenant(number).model.lifetimes.is_deleting(entity) {
+            let entity_request = if self.world.tenant(number).model.lifetimes.is_deleting(entity) {
                 EntityRequest::Delete
             } else {
                 EntityRequest::Create
             };
-            if self.tenant(number).model.lifetimes.is_missing(entity) {
+            if self.world.tenant(number).model.lifetimes.is_missing(entity) {
                 self.request_entity(number, entity_request, entity);
             }
         }
@@ -107,35 +119,37 @@ impl World<'_> {
 
     /// Requests a change of an entity, unless one is pending.
     fn request_entity(&mut self, number: usize, entity_request: EntityRequest, entity: EntityIndex) {
-        if self.tenant(number).deletions.waiting.values().any(|(_, other)| *other == entity) {
+        if self.world.tenant(number).deletions.waiting.values().any(|(_, other)| *other == entity) {
             return;
         }
         let mut commands = vec![Command::Connect];
         if entity_request == EntityRequest::Delete {
-            self.tenant(number).model.lifetimes.deleting(entity);
-            if self.plan.topology.is_free_of(PlantedFault::NoDeletion) {
-                let (name, ticket) =
-                    (self.plan.topology.address(entity).into(), self.ticket(number, entity_request, entity));
+            self.world.tenant(number).model.lifetimes.deleting(entity);
+            if self.world.plan.topology.is_free_of(PlantedFault::NoDeletion) {
+                let (name, ticket) = (
+                    self.world.plan.topology.address(entity).into(),
+                    self.ticket(number, entity_request, entity),
+                );
                 commands.push(Command::DeleteEntity { name, expected: None, ticket });
             } else {
                 // The planted fault: the entity stays, and the model believes that it was deleted.
-                self.tenant(number).model.count("entities deleted");
-                self.tenant(number).model.lifetimes.deleted(entity);
+                self.world.tenant(number).model.count("entities deleted");
+                self.world.tenant(number).model.lifetimes.deleted(entity);
             }
         }
         // In some cases it is created again in the same batch.
-        if entity_request == EntityRequest::Create || self.rng.chance(30) {
+        if entity_request == EntityRequest::Create || self.world.rng.chance(30) {
             let ticket = self.ticket(number, EntityRequest::Create, entity);
-            commands.extend(self.plan.topology.create(entity, ticket));
+            commands.extend(self.world.plan.topology.create(entity, ticket));
         }
         commands.push(Command::Disconnect);
-        if let Some(id) = self.tenant(number).id {
-            self.process.submit(id, Batch { client: SETUP, commands });
+        if let Some(id) = self.world.tenant(number).id {
+            self.world.process.submit(id, Batch { client: SETUP, commands });
         }
     }
 
     fn ticket(&mut self, number: usize, entity_request: EntityRequest, entity: EntityIndex) -> Ticket {
-        let deletions = &mut self.tenant(number).deletions;
+        let deletions = &mut self.world.tenant(number).deletions;
         deletions.next += 1;
         let ticket = Ticket(deletions.next);
         deletions.waiting.insert(ticket, (entity_request, entity));
@@ -150,13 +164,13 @@ impl World<'_> {
                 Effect::RequestRefused { ticket, error } => (ticket, Err(error)),
                 _ => continue,
             };
-            match (self.tenant(number).deletions.waiting.remove(&ticket), done) {
+            match (self.world.tenant(number).deletions.waiting.remove(&ticket), done) {
                 (Some((EntityRequest::Delete, entity)), Ok(()) | Err(EntityError::NotFound(_))) => {
-                    self.tenant(number).model.count("entities deleted");
-                    self.tenant(number).model.lifetimes.deleted(entity);
+                    self.world.tenant(number).model.count("entities deleted");
+                    self.world.tenant(number).model.lifetimes.deleted(entity);
                 }
                 (Some((EntityRequest::Create, entity)), Ok(()) | Err(EntityError::AlreadyExists(_))) => {
-                    self.tenant(number).model.lifetimes.created(entity);
+                    self.world.tenant(number).model.lifetimes.created(entity);
                 }
                 // It is asked for again.
                 _ => {}

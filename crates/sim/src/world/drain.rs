@@ -4,7 +4,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{World, tenants::Tenant};
+use super::{
+    World,
+    deletions::EntityDeletions,
+    tenants::{Tenant, TenantLife},
+};
 use crate::{
     client::{ClientContext, Purpose},
     model::Location,
@@ -19,11 +23,11 @@ impl World<'_> {
         self.boot()?;
         self.process.disk_faults.calm.store(true, Ordering::Relaxed);
         self.connections.clear();
-        self.finish_namespaces()?;
+        TenantLife::of(self).finish_namespaces()?;
         self.connections.clear();
         // A full disk may take no new entity before it is drained.
         for _ in 0..4 {
-            self.finish_deletions();
+            EntityDeletions::of(self).finish_deletions();
             self.work()?;
         }
         // All schedules are due.
@@ -34,7 +38,7 @@ impl World<'_> {
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
             let before = self.report.wire;
-            self.finish_deletions();
+            EntityDeletions::of(self).finish_deletions();
             self.round()?;
             idle_rounds = if self.report.wire == before { idle_rounds + 1 } else { 0 };
             // Locks of the time before run out.

@@ -13,7 +13,10 @@ use broker_core::{Batch, ClientId, DEFAULT_NAMESPACE, Effect, NamespaceDefinitio
 use broker_node::{NamespaceCommand, NamespaceId};
 use bytes::BytesMut;
 
-use super::{Connection, World, deletions::Deletions};
+use super::{
+    Connection, World,
+    deletions::{Deletions, EntityDeletions},
+};
 use crate::{
     client::Purpose,
     model::Model,
@@ -138,9 +141,9 @@ fn placement(tenants: &[Tenant], request: &PlacementRequest) -> (Placement, Opti
         (PlacementRequest::Open { hostname, .. }, _) => {
             let meant = |tenant: &Tenant| tenant.hostname().as_deref() == hostname.as_deref();
             match tenants.iter().position(|tenant| meant(tenant) && tenant.takes_clients()) {
-                Some(place) => {
-                    let gateway = tenants.get(place).map(|tenant| tenant.gateway.clone());
-                    (gateway.map_or_else(unknown, Placement::To), Some(place))
+                Some(number) => {
+                    let gateway = tenants.get(number).map(|tenant| tenant.gateway.clone());
+                    (gateway.map_or_else(unknown, Placement::To), Some(number))
                 }
                 None => (unknown(), None),
             }
@@ -154,34 +157,41 @@ fn unknown() -> Placement {
 }
 
 /// Answers a gateway that asks where its client means to be.
-pub(super) fn place(connection: &mut Connection, tenants: &[Tenant], now: Now) {
+pub(super) fn answer_placements(connection: &mut Connection, tenants: &[Tenant], now: Now) {
     while let Some(request) = connection.gateway.take_placement_request() {
-        let (placement, place) = placement(tenants, &request);
-        if let Some(tenant) = place.and_then(|place| tenants.get(place)) {
+        let (placement, number) = placement(tenants, &request);
+        if let Some(tenant) = number.and_then(|number| tenants.get(number)) {
             connection.namespace = tenant.id;
         }
         connection.gateway.handle_placement(now, placement);
     }
 }
 
-impl World<'_> {
-    pub(super) fn tenant(&mut self, number: usize) -> &mut Tenant {
-        self.tenants.get_mut(number).expect("a namespace keeps its number")
-    }
+/// Creates, deletes and restarts the namespaces of a world.
+pub(super) struct TenantLife<'a, 'w> {
+    world: &'a mut World<'w>,
+}
 
-    /// What a start finds or creates.
+impl<'a, 'w> TenantLife<'a, 'w> {
+    pub(super) fn of(world: &'a mut World<'w>) -> Self {
+        Self { world }
+    }
+}
+
+impl TenantLife<'_, '_> {
+    /// The namespaces that a start finds or creates.
     pub(super) fn setups(&self) -> Vec<NamespaceSetup> {
         let expected =
-            self.tenants.iter().filter(|tenant| !matches!(tenant.life, Life::Deleting | Life::Gone));
-        expected.map(|tenant| tenant.setup(self.plan)).collect()
+            self.world.tenants.iter().filter(|tenant| !matches!(tenant.life, Life::Deleting | Life::Gone));
+        expected.map(|tenant| tenant.setup(self.world.plan)).collect()
     }
 
     /// After a start each namespace is there with its entities, except those that are to be deleted.
     pub(super) fn after_boot(&mut self) {
-        for number in 0..self.tenants.len() {
-            let Some(tenant) = self.tenants.get_mut(number) else { continue };
-            let id = self.process.namespace_id(tenant.name());
-            let is_found = self.process.namespace(tenant.name()).is_some();
+        for number in 0..self.world.tenants.len() {
+            let Some(tenant) = self.world.tenants.get_mut(number) else { continue };
+            let id = self.world.process.namespace_id(tenant.name());
+            let is_found = self.world.process.namespace(tenant.name()).is_some();
             match tenant.life {
                 Life::Deleting if !is_found => (tenant.life, tenant.id) = (Life::Gone, None),
                 Life::Deleting => self.request_deletion(number),
@@ -196,31 +206,31 @@ impl World<'_> {
 
     /// The namespace has its entities, and its clients come.
     fn enter_life(&mut self, number: usize) {
-        let recreated = self.plan.topology.recreated();
-        let tenant = self.tenant(number);
+        let recreated = self.world.plan.topology.recreated();
+        let tenant = self.world.tenant(number);
         (tenant.life, tenant.is_created) = (Life::Active, true);
         for entity in recreated {
             tenant.model.lifetimes.created(entity);
         }
         for purpose in std::mem::take(&mut tenant.waiting) {
-            self.connect(number, purpose);
+            self.world.connect(number, purpose);
         }
     }
 
     /// A client that lost its connection connects again, at once or when its namespace is there.
     pub(super) fn reconnect(&mut self, number: usize, purpose: Purpose) {
-        if self.tenant(number).is_active() {
-            self.connect(number, purpose);
+        if self.world.tenant(number).is_active() {
+            self.world.connect(number, purpose);
         } else {
-            self.tenant(number).waiting.push(purpose);
+            self.world.tenant(number).waiting.push(purpose);
         }
     }
 
     /// Deletes namespaces and creates them again, by chance.
     pub(super) fn change_namespaces(&mut self) {
-        for number in 1..self.tenants.len() {
-            let every = if self.tenant(number).is_active() { DELETE_EVERY } else { CREATE_EVERY };
-            if self.rng.below(every) == 0 {
+        for number in 1..self.world.tenants.len() {
+            let every = if self.world.tenant(number).is_active() { DELETE_EVERY } else { CREATE_EVERY };
+            if self.world.rng.below(every) == 0 {
                 self.change_namespace(number);
             }
         }
@@ -228,8 +238,8 @@ impl World<'_> {
 
     /// Asks for the next step in the life of a namespace.
     fn change_namespace(&mut self, number: usize) {
-        let plan = self.plan;
-        let tenant = self.tenant(number);
+        let plan = self.world.plan;
+        let tenant = self.world.tenant(number);
         match tenant.life {
             Life::Active => self.request_deletion(number),
             Life::Gone => {
@@ -237,7 +247,7 @@ impl World<'_> {
                 // The numbers of its messages belong to this life.
                 tenant.forget(plan);
                 let put = tenant.setup(plan).put();
-                self.process.change(put);
+                self.world.process.change(put);
             }
             Life::Filling(_) => self.fill(number),
             Life::Deleting | Life::Creating => {}
@@ -245,20 +255,20 @@ impl World<'_> {
     }
 
     fn request_deletion(&mut self, number: usize) {
-        let tenant = self.tenant(number);
+        let tenant = self.world.tenant(number);
         (tenant.life, tenant.is_created) = (Life::Deleting, false);
         let name = tenant.name().into();
-        self.process.change(NamespaceCommand::Delete { name });
+        self.world.process.change(NamespaceCommand::Delete { name });
     }
 
     /// Asks for the entities of a new namespace.
     fn fill(&mut self, number: usize) {
-        let batch = self.plan.topology.setup();
+        let batch = self.world.plan.topology.setup();
         // All but the first and the last one, which connect and disconnect, are answered.
-        let tenant = self.tenant(number);
+        let tenant = self.world.tenant(number);
         tenant.life = Life::Filling(batch.commands.len().saturating_sub(2));
         if let Some(id) = tenant.id {
-            self.process.submit(id, batch);
+            self.world.process.submit(id, batch);
         }
     }
 
@@ -274,7 +284,7 @@ impl World<'_> {
                     }
             )
         };
-        let tenant = self.tenant(number);
+        let tenant = self.world.tenant(number);
         if let Life::Filling(left) = &mut tenant.life {
             *left = left.saturating_sub(effects.iter().filter(answers).count());
             if *left == 0 {
@@ -285,15 +295,15 @@ impl World<'_> {
 
     /// Follows the definitions as the server does.
     pub(super) fn follow_namespaces(&mut self) -> Result<(), String> {
-        for definition in self.process.namespace_changes() {
+        for definition in self.world.process.namespace_changes() {
             let named = |tenant: &Tenant| *tenant.name() == *definition.name;
-            let Some(number) = self.tenants.iter().position(named) else { continue };
+            let Some(number) = self.world.tenants.iter().position(named) else { continue };
             match definition.state {
                 NamespaceState::Deleting => self.close_connections(number)?,
                 NamespaceState::Deleted => {
-                    let tenant = self.tenant(number);
+                    let tenant = self.world.tenant(number);
                     (tenant.life, tenant.id) = (Life::Gone, None);
-                    self.report.count("namespaces deleted");
+                    self.world.report.count("namespaces deleted");
                 }
                 NamespaceState::Active => self.namespace_created(number, &definition),
             }
@@ -302,34 +312,34 @@ impl World<'_> {
     }
 
     fn namespace_created(&mut self, number: usize, definition: &NamespaceDefinition) {
-        let tenant = self.tenant(number);
+        let tenant = self.world.tenant(number);
         if tenant.life == Life::Creating {
             (tenant.id, tenant.is_created) = (Some(NamespaceId::of(definition)), true);
-            self.report.count("namespaces created");
+            self.world.report.count("namespaces created");
             self.fill(number);
         }
     }
 
     /// The namespace is being deleted: its connections are closed, and what they had is void.
     fn close_connections(&mut self, number: usize) -> Result<(), String> {
-        let (leaving, staying) = std::mem::take(&mut self.connections)
+        let (leaving, staying) = std::mem::take(&mut self.world.connections)
             .into_iter()
             .partition(|connection| connection.tenant == number);
-        self.connections = staying;
+        self.world.connections = staying;
         let leaving: Vec<Connection> = leaving;
         for connection in leaving {
             let purpose = connection.client.purpose();
             self.close_connection(number, connection)?;
-            self.tenant(number).waiting.push(purpose);
+            self.world.tenant(number).waiting.push(purpose);
         }
-        let plan = self.plan;
-        let before = self.tenant(number).forget(plan);
-        self.report.add(before);
+        let plan = self.world.plan;
+        let before = self.world.tenant(number).forget(plan);
+        self.world.report.add(before);
         Ok(())
     }
 
     fn close_connection(&mut self, number: usize, mut connection: Connection) -> Result<(), String> {
-        let now = self.now();
+        let now = self.world.now();
         connection.gateway.close(now, CloseReason::NamespaceDeleted);
         connection.client.expect_close();
         loop {
@@ -341,15 +351,15 @@ impl World<'_> {
             }
             connection.to_client.extend_from_slice(&out);
             let bytes = connection.to_client.split().freeze();
-            self.report.wire.add(&bytes);
-            connection.client.read(&bytes, &mut self.cx(number))?;
+            self.world.report.wire.add(&bytes);
+            connection.client.read(&bytes, &mut self.world.cx(number))?;
         }
         if connection.client.was_closed() {
-            self.report.count("connections closed by a deletion");
+            self.world.report.count("connections closed by a deletion");
         }
         let commands = connection.gateway.disconnected();
         if let Some(id) = connection.namespace {
-            self.process.submit(id, Batch { client: connection.id, commands });
+            self.world.process.submit(id, Batch { client: connection.id, commands });
         }
         Ok(())
     }
@@ -357,34 +367,34 @@ impl World<'_> {
     /// Drives all lives on until every namespace is there.
     pub(super) fn finish_namespaces(&mut self) -> Result<(), String> {
         for _ in 0..200 {
-            if self.tenants.iter().all(Tenant::is_active) {
+            if self.world.tenants.iter().all(Tenant::is_active) {
                 return Ok(());
             }
-            for number in 1..self.tenants.len() {
-                if !self.tenant(number).is_active() {
+            for number in 1..self.world.tenants.len() {
+                if !self.world.tenant(number).is_active() {
                     self.change_namespace(number);
                 }
             }
-            self.work()?;
+            self.world.work()?;
         }
-        let lives: Vec<Life> = self.tenants.iter().map(|tenant| tenant.life).collect();
+        let lives: Vec<Life> = self.world.tenants.iter().map(|tenant| tenant.life).collect();
         Err(format!("deletions and creations of namespaces end: {lives:?}"))
     }
 
     /// Place of the namespace with this id.
     pub(super) fn tenant_of(&self, id: NamespaceId) -> Option<usize> {
-        self.tenants.iter().position(|tenant| tenant.id == Some(id))
+        self.world.tenants.iter().position(|tenant| tenant.id == Some(id))
     }
 
     /// Shows what was released to its clients.
     pub(super) fn release(&mut self) -> Result<(), String> {
         self.follow_namespaces()?;
-        for released in self.process.released() {
+        for released in self.world.process.released() {
             let (id, client) = (released.namespace, released.client);
             if client == SETUP {
                 let Some(number) = self.tenant_of(id) else { continue };
                 self.filled(number, &released.effects);
-                self.deletions_done(number, released.effects);
+                EntityDeletions::of(self.world).deletions_done(number, released.effects);
             } else if let Some(connection) = self.connection_of(id, client) {
                 connection.effects.extend(released.effects);
             }
@@ -393,7 +403,7 @@ impl World<'_> {
     }
 
     fn connection_of(&mut self, id: NamespaceId, client: ClientId) -> Option<&mut Connection> {
-        let mut all = self.connections.iter_mut();
+        let mut all = self.world.connections.iter_mut();
         all.find(|connection| (connection.namespace, connection.id) == (Some(id), client))
     }
 }
