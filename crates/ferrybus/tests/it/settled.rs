@@ -33,7 +33,7 @@ fn syncs(broker: &Broker) -> u64 {
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("ferrybus_journal_syncs_total "));
+    let line = text.lines().find_map(|line| line.strip_prefix("ferrybus_journal_syncs_total{shard=\"0\"} "));
     line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
 }
 
