@@ -92,7 +92,7 @@ pub(crate) struct Driver<S> {
     connection_gauge: ConnectionGauge,
     clock: Arc<Clock>,
     effect_queue: Arc<EffectQueue>,
-    /// The namespace has sent as much as it may for now: nothing is read until then.
+    /// Set while the namespace is above its limit of sends in a second: the connection reads nothing until then.
     paused_until: Option<Instant>,
     outgoing: Outgoing,
     deadline_timer: DeadlineTimer,

@@ -39,7 +39,7 @@ struct NodeThread {
     thread: Option<JoinHandle<Ended>>,
 }
 
-/// Surroundings of the node of a shard.
+/// Parts that the node of a shard works with.
 pub(crate) struct ShardParts {
     pub(crate) executor: Arc<Executor>,
     pub(crate) namespaces: Arc<dyn NamespaceObserver>,

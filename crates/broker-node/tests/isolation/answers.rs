@@ -1,4 +1,4 @@
-//! What a client was shown, so that it can be compared between two nodes whose rounds end in other places.
+//! The effects that one client received, in a form that can be compared between two nodes whose rounds end in other places.
 //!
 //! Answers are told apart by their tickets: several may come as one. What is delivered is compared without its order: it
 //! follows from the places at which rounds end. Lock tokens are left out, and so are the ids of queues: after a restart, the id

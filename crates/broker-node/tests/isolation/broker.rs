@@ -156,7 +156,7 @@ impl Broker {
         if let Ok(node) = start(&self.disk) {
             self.node = node.with_limits(self.limits);
             self.check_whole();
-            // What is being deleted goes on.
+            // The run continues the deletions that the crash interrupted.
             if !self.is_cut() && self.run(now, &mut Vec::new()).is_ok() {
                 self.power.supply().left = None;
                 return;
@@ -200,7 +200,7 @@ impl Broker {
         assert_eq!(self.node.journal().stats().live_bytes, stored, "live bytes of the journal");
     }
 
-    /// What was shown to one client of one namespace.
+    /// The effects released to one client of one namespace.
     pub(crate) fn shown_to(shown: &[Released], id: NamespaceId, client: ClientId) -> Vec<Effect> {
         let own = shown.iter().filter(|released| (released.namespace, released.client) == (id, client));
         own.flat_map(|released| released.effects.iter().cloned()).collect()

@@ -1,4 +1,4 @@
-//! What the clients and the administrator of each namespace ask in one round, before it is made into commands.
+//! Requests of the clients and the administrator of each namespace in one round, before commands are made of them.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ pub(crate) enum Op {
     },
 }
 
-/// What happens to one namespace in one round.
+/// Requests to one namespace in one round.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
     Nothing,

@@ -16,7 +16,7 @@ const BODY_MAX: usize = 2_000;
 /// Bytes that a record has beside its message, at most.
 const RECORD_MAX: u64 = BODY_MAX as u64 + 200;
 
-/// What one namespace asks at once.
+/// Messages that one namespace sends at once.
 #[derive(Clone, Debug)]
 struct Load {
     weight: u16,

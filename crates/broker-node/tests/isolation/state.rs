@@ -1,4 +1,4 @@
-//! What a namespace holds: its entities, their messages, and the digest of its core.
+//! State of a namespace: its entities, their messages, and the digest of its core.
 
 use broker_core::{
     Batch, ClientId, Command, Core, EntityPath, EntityView, QueueId, SequenceNumber, SubQueue, Ticket,

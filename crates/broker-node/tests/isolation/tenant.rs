@@ -52,7 +52,7 @@ impl Tenant {
         Batch { client: client(number), commands }
     }
 
-    /// What one client asks, as commands of this namespace; the tickets count up from `ticket`.
+    /// The operations of one client as commands of this namespace. Tickets count up from `ticket`.
     pub(crate) fn batch(&mut self, number: usize, ops: &[Op], peek: bool, mut ticket: u64) -> Batch {
         let mut commands = Vec::new();
         let mut next = || {
