@@ -31,6 +31,7 @@ mod settle;
 mod store;
 mod tenancy;
 mod transaction;
+mod work;
 
 pub use self::core::Core;
 pub use admin::snapshot::EntityView;
@@ -69,3 +70,4 @@ pub use tenancy::limit::{NAMESPACE_WEIGHTS, NamespaceLimit, NamespaceLimits};
 pub use tenancy::name::{DEFAULT_NAMESPACE, NAMESPACE_NAME_CHARS_MAX, NamespaceNameError, namespace_key};
 pub use transaction::error::TransactionError;
 pub use transaction::operation::{CommitError, TransactionId};
+pub use work::{Work, WorkBudget};
