@@ -12,7 +12,8 @@ use std::{
 };
 
 use broker_core::{
-    Batch, ClientId, Command, DEFAULT_NAMESPACE, Effect, EntityError, NamespaceSettings, Ticket,
+    Batch, ClientId, Command, DEFAULT_NAMESPACE, Effect, EntityError, NamespaceError, NamespaceSettings,
+    Ticket,
 };
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tracing::error;
@@ -22,6 +23,7 @@ use crate::{
     config::{EntityPlan, NamespacePlan},
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},
+    host_table::NameConflict,
     randomness::random,
     shards::Shards,
     start_error::StartError,
@@ -113,26 +115,64 @@ pub(crate) struct NamespaceSetup {
 impl NamespaceSetup {
     /// Gives these namespaces these settings, and creates those that are missing. Whether one is held stays as it is. The answer
     /// about each says whether it was created. A shard is asked for many at once, so that they become durable together.
+    ///
+    /// A shard compares host names with those of its own namespaces; here they are compared with all. A namespace whose host name
+    /// another one still has waits until those that wait for nothing have their settings: the other one may give the name away.
     pub(crate) async fn put(
         &self,
         wanted: &[(&str, &NamespaceSettings)],
     ) -> Result<Vec<Result<bool, StartError>>, StartError> {
-        let mut all = Vec::with_capacity(wanted.len());
-        for part in wanted.chunks(AT_ONCE) {
-            all.extend(self.put_part(part).await?);
+        let mut answers: Vec<_> = wanted.iter().map(|_| Err(StartError::Journal)).collect();
+        let mut pending: Vec<usize> = (0..wanted.len()).collect();
+        while !pending.is_empty() {
+            let _alone = self.directory.creation().await;
+            let (mut ready, mut refused) = (Vec::new(), Vec::new());
+            let mut claimed = HostClaims::default();
+            for index in pending {
+                let Some((name, settings)) = wanted.get(index) else { continue };
+                match self.check_hostnames(name, settings).and_then(|()| claimed.claim(name, settings)) {
+                    Ok(()) => ready.push(index),
+                    Err(error) => refused.push((index, error)),
+                }
+            }
+            if ready.is_empty() {
+                for (index, error) in refused {
+                    if let (Some(answer), Some((name, _))) = (answers.get_mut(index), wanted.get(index)) {
+                        *answer = Err(StartError::Namespace { name: (*name).to_owned(), error });
+                    }
+                }
+                break;
+            }
+            for part in ready.chunks(AT_ONCE) {
+                self.put_part(wanted, part, &mut answers).await?;
+            }
+            pending = refused.into_iter().map(|(index, _)| index).collect();
         }
-        Ok(all)
+        Ok(answers)
+    }
+
+    /// Whether the host names of this namespace lead to no other, in any shard.
+    fn check_hostnames(&self, name: &str, settings: &NamespaceSettings) -> Result<(), NamespaceError> {
+        match self.directory.check_hostnames(name, &settings.hostnames) {
+            Ok(()) => Ok(()),
+            Err(NameConflict::Namespace(name)) => Err(NamespaceError::AlreadyExists(name.as_str().into())),
+            Err(NameConflict::Host { host, first, .. }) => Err(NamespaceError::Hostname {
+                hostname: host.as_str().into(),
+                namespace: first.as_str().into(),
+            }),
+        }
     }
 
     async fn put_part(
         &self,
         wanted: &[(&str, &NamespaceSettings)],
-    ) -> Result<Vec<Result<bool, StartError>>, StartError> {
-        let _alone = self.directory.creation().await;
+        part: &[usize],
+        answers: &mut [Result<bool, StartError>],
+    ) -> Result<(), StartError> {
         let mut loads = self.directory.loads(&self.shards);
         let mut by_shard: BTreeMap<u16, (SetupClient, Vec<usize>)> = BTreeMap::new();
-        let mut answers: Vec<_> = wanted.iter().map(|_| Err(StartError::Journal)).collect();
-        for (index, (name, settings)) in wanted.iter().enumerate() {
+        for &index in part {
+            let Some((name, settings)) = wanted.get(index) else { continue };
             let served = self.directory.named(name);
             let held = served.as_ref().is_some_and(|served| served.definition().settings.held);
             let executor = match &served {
@@ -161,7 +201,7 @@ impl NamespaceSetup {
                 };
             }
         }
-        Ok(answers)
+        Ok(())
     }
 
     /// Creates and changes the namespaces of a configuration that was read again, and creates the entities of new ones. An
@@ -201,6 +241,26 @@ impl Drop for SetupClient {
     }
 }
 
+/// Host names of the namespaces that are about to be changed together: until that is done no table has them.
+#[derive(Default)]
+struct HostClaims<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> HostClaims<'a> {
+    /// Claims the host names of this namespace, all or none.
+    fn claim(&mut self, name: &'a str, settings: &'a NamespaceSettings) -> Result<(), NamespaceError> {
+        for hostname in &settings.hostnames {
+            if let Some(other) = self.0.get(&**hostname) {
+                return Err(NamespaceError::Hostname {
+                    hostname: hostname.clone(),
+                    namespace: (*other).into(),
+                });
+            }
+        }
+        self.0.extend(settings.hostnames.iter().map(|hostname| (&**hostname, name)));
+        Ok(())
+    }
+}
+
 /// Namespaces that are changed together.
 const AT_ONCE: usize = 1_024;
 
@@ -213,3 +273,6 @@ fn create(plan: &EntityPlan, ticket: Ticket) -> Command {
         None => Command::CreateEntity { name, kind, settings, ticket },
     }
 }
+
+#[cfg(test)]
+mod tests;
