@@ -3,7 +3,7 @@
 //! Invariant: every command has one place here; those that carry messages and settlements are found first.
 
 use crate::{
-    Command, Effect, LockRef, NodeKind, Outcome, Output,
+    Command, Effect, LockRef, NodeKind, Outcome, Output, Work,
     admin::{
         bulk_deletion::BulkDeletion,
         entities::EntityAdmin,
@@ -111,7 +111,7 @@ impl CommandRouter<'_> {
                 TransactionManager::of(self.state).discharge(cx, transaction, fail, ticket);
             }
             Command::Peek { path, session, from, count, bytes, ticket } => {
-                let request = PeekRequest { path, session, from, count, bytes };
+                let request = PeekRequest { path, session, from, count, bytes, found: Vec::new() };
                 self.state.pending_reads.push_back(PendingRead {
                     client: cx.client,
                     ticket,
@@ -229,6 +229,7 @@ impl CommandRouter<'_> {
             }
             Command::Describe { query, ticket } => {
                 let entities = AdminSnapshot::of(&self.state.messages).describe(&query);
+                cx.out.charge(Work::LIST_ENTRY.times(entities.len() as u64));
                 cx.reply(Effect::Described { ticket, entities });
             }
             Command::FindEntity { path, or_below, auto_create, ticket } => {

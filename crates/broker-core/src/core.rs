@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     AuthorizationRule, Batch, ClientId, Command, CoreConfig, EntityView, Output, Position, QueueId,
-    ReplayError, Timestamp,
+    ReplayError, Timestamp, Work,
     admin::{removal::EntityRemoval, snapshot::AdminSnapshot},
     call::{Cx, NO_CLIENT},
     command_router::CommandRouter,
@@ -72,6 +72,7 @@ impl Core {
                     break;
                 }
                 done += 1;
+                cx.out.charge(Work::COMMAND);
                 if cx.out.round_is_full() {
                     break;
                 }
@@ -80,6 +81,7 @@ impl Core {
                 // They go where they lie.
                 drop(commands.nth(last));
             } else if let Some(command) = commands.next() {
+                cx.out.charge(Work::COMMAND);
                 CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
             }
             if cx.out.round_is_full() {
@@ -122,10 +124,8 @@ impl Core {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
         // Forwarding gets at most half of the bound, so that it does not delay deliveries to waiting consumers.
-        let (half, rest) = (
-            self.state.messages.config.deliver_messages_max.max(2) / 2,
-            self.state.messages.config.deliver_messages_max.max(2).div_ceil(2),
-        );
+        let most = messages_within(cx.out.work_left(), self.state.messages.config.deliver_messages_max);
+        let (half, rest) = (most / 2, most.div_ceil(2));
         let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).drain_forwards(cx, half));
         // Transactions before lock releases, because a rollback adds locks to their queue.
         let left = LockReleases::of(&mut self.state).time_out_transactions(now, left);
@@ -134,12 +134,14 @@ impl Core {
         while let Some((at, queue)) = self.state.messages.entities.agenda.first_timer()
             && at <= now
             && left > 0
+            && cx.out.work_left() > Work(0)
         {
             left = DueWork::of(&mut self.state).handle_due(cx, queue, left);
             self.state.messages.entities.rearm(queue);
         }
         // Last: an expired lock does not keep an entity, and its end is the time of the entity's last use.
         EntityRemoval::of(&mut self.state).delete_idle(cx, left);
+        cx.out.charge(Work::MESSAGE.times(u64::from(most.saturating_sub(left))));
         self.finish_call(call);
         self.deadline().is_some_and(|at| at <= now)
     }
@@ -152,7 +154,7 @@ impl Core {
         let mut budget = DeliveryBudget::of(&self.state.messages.config);
         // Peeks first: a backlog of deliveries would use up the budget of every call.
         ReadRequests::of(&mut self.state).answer_reads(cx, &mut budget);
-        while !budget.is_spent()
+        while !budget.is_spent(cx.out)
             && let Some(queue) = self.state.messages.entities.agenda.next_to_dispatch()
         {
             Dispatcher::of(&mut self.state).deliver_from(cx, queue, &mut budget);
@@ -265,6 +267,11 @@ impl Core {
         self.state.messages.record_histories(&mut cx);
         self.coalescer = cx.finish();
     }
+}
+
+/// Messages that are within this work, at most `most`: two at least, one of which may be forwarded.
+fn messages_within(work: Work, most: u32) -> u32 {
+    u32::try_from(work.0 / Work::MESSAGE.0).unwrap_or(u32::MAX).min(most).max(2)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use crate::{ClientId, Effect, Position, QuotaError};
+use crate::{ClientId, Effect, Position, QuotaError, Work};
 
 /// A record's bytes as they were appended.
 pub type StoredRecord = Bytes;
@@ -49,9 +49,17 @@ pub trait Output {
     fn check_memory(&self) -> Result<(), QuotaError> {
         Ok(())
     }
-    /// True when so much came of the last commands that the next one of a batch should wait for another call. It is
-    /// asked after each command, and nothing but the order of commands of several clients depends on it.
+    /// So much work was done. Records and effects are not counted here, for they are seen: an implementation counts them by
+    /// itself, as it does reads.
+    fn charge(&mut self, _work: Work) {}
+    /// True when so much was done, or came of the last commands, that the next one of a batch should wait for another call. It
+    /// is asked after each command, and nothing but the order of commands of several clients depends on it.
     fn round_is_full(&self) -> bool {
         false
+    }
+    /// Work that this call may still do beside handling commands: work that is due, and deliveries. Each call does one step at
+    /// least.
+    fn work_left(&self) -> Work {
+        Work(u64::MAX)
     }
 }

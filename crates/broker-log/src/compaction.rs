@@ -181,6 +181,13 @@ impl Compactor {
         self.compacted_bytes
     }
 
+    /// Whether the journal uses much more than it should: a quarter more than the space at which compaction begins.
+    pub(crate) fn is_urgent(config: &JournalConfig, used: u64, live: u64) -> bool {
+        let allowed = live.saturating_mul(u64::from(config.space_factor));
+        let begins = allowed.max(live + SLACK_SEGMENTS * config.segment_bytes);
+        used > begins.saturating_add(begins / 4)
+    }
+
     fn is_wanted(&self, context: CompactionContext<'_>) -> bool {
         // First, for a caller asks after every batch, and most often there is no full segment.
         let Some(oldest) = context.segments.oldest_full() else { return false };

@@ -224,6 +224,17 @@ impl Journal {
         self.compactor.poll(context, max_bytes)
     }
 
+    /// Whether space runs short, so that compaction should not wait for anything.
+    pub fn is_compaction_urgent(&self) -> bool {
+        let (used, live) = (self.segments.used(), self.segments.live());
+        self.space.is_full(used) || Compactor::is_urgent(&self.config, used, live)
+    }
+
+    /// Reads from disk since the start.
+    pub fn disk_reads(&self) -> u64 {
+        self.read_ahead.reads()
+    }
+
     /// The caller has done what [`CompactionStep::SegmentDone`] asks for. The segment goes as soon as everything
     /// appended so far is durable.
     pub fn segment_compacted(&mut self) {

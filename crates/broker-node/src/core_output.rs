@@ -4,7 +4,8 @@
 //! carries the slot of the namespace whose core made it.
 
 use broker_core::{
-    ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, StorageError, StoredRecord,
+    ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, StorageError,
+    StoredRecord, Work,
 };
 use broker_log::Journal;
 
@@ -37,7 +38,7 @@ impl NodeOutput {
         usage: &'a mut NamespaceUsage,
         round: RoundLimit,
     ) -> CoreOutput<'a> {
-        CoreOutput { output: self, id, usage, round }
+        CoreOutput { output: self, id, usage, round, work_until: round.work }
     }
 
     /// Appends one record with the slot of its namespace.
@@ -76,25 +77,60 @@ pub(crate) struct CoreOutput<'a> {
     id: NamespaceId,
     usage: &'a mut NamespaceUsage,
     round: RoundLimit,
+    /// Work of this round at which the call ends.
+    work_until: Work,
 }
 
-/// Limits of one namespace in one round: its share of the round, and the bytes that may wait for the disk.
+/// Limits of one namespace in one round: its shares of the round, and the bytes that may wait for the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundLimit {
     /// Bytes of records and of large answers that the namespace may have made in this round.
     pub(crate) share: u64,
+    /// Work that may have been done for it in this round. Commands get half of it at the most: a namespace that is sent to
+    /// without a pause must deliver, too.
+    pub(crate) work: Work,
+    /// Bytes of its records that may wait for the disk.
+    pub(crate) unwritten: u64,
     /// End of the journal at which so much waits for the disk that the round is full for all.
     pub(crate) full_at: u64,
 }
 
 impl RoundLimit {
-    /// Whether it has come.
+    /// The same limits of what waits for the disk, and none for the round.
+    pub(crate) fn of_the_disk(self) -> Self {
+        Self { share: u64::MAX, work: Work(u64::MAX), ..self }
+    }
+
+    /// Whether a limit for commands has come.
+    #[inline]
     pub(crate) fn is_full(self, usage: &NamespaceUsage, journal: &Journal) -> bool {
-        usage.of_round() >= self.share || journal.end().0 >= self.full_at
+        usage.of_round() >= self.share
+            || usage.work_of_round().0 >= (self.work.0 / 2).max(1)
+            || journal.end().0 >= self.full_at
+            || self.is_behind(usage)
+    }
+
+    /// Whether as much of the namespace waits for the disk as may.
+    #[inline]
+    pub(crate) fn is_behind(self, usage: &NamespaceUsage) -> bool {
+        usage.unwritten_bytes() >= self.unwritten
     }
 }
 
 impl CoreOutput<'_> {
+    /// The next call of the core may do this share of the work that is left: all of it, or one part of so many; one step at
+    /// least.
+    pub(crate) fn allow_work(&mut self, parts: u64) {
+        let done = self.usage.work_of_round();
+        let left = self.round.work.0.saturating_sub(done.0);
+        self.work_until = done + Work((left / parts).max(1));
+    }
+
+    /// No client has asked for the work since `before`.
+    pub(crate) fn note_background(&mut self, before: Work) {
+        self.usage.note_background(before);
+    }
+
     /// Ends an atomic unit.
     pub(crate) fn commit(&mut self) {
         self.output.journal.commit();
@@ -125,10 +161,13 @@ impl Output for CoreOutput<'_> {
 
     #[inline]
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
-        self.output
-            .journal
-            .read(broker_log::Position(at.0), length)
-            .map_err(|error| StorageError { at, reason: error.to_string().into() })
+        let reads = self.output.journal.disk_reads();
+        let found = self.output.journal.read(broker_log::Position(at.0), length);
+        let reads = self.output.journal.disk_reads() - reads;
+        if reads > 0 {
+            self.usage.charge(Work::DISK_READ.times(reads));
+        }
+        found.map_err(|error| StorageError { at, reason: error.to_string().into() })
     }
 
     fn prefetch(&mut self, records: &[(Position, u32)]) {
@@ -163,6 +202,17 @@ impl Output for CoreOutput<'_> {
         self.output.check_memory()
     }
 
+    #[inline]
+    fn charge(&mut self, work: Work) {
+        self.usage.charge(work);
+    }
+
+    #[inline]
+    fn work_left(&self) -> Work {
+        Work(self.work_until.0.saturating_sub(self.usage.work_of_round().0))
+    }
+
+    #[inline]
     fn round_is_full(&self) -> bool {
         self.round.is_full(self.usage, &self.output.journal)
     }

@@ -8,14 +8,16 @@
 mod agreement;
 mod core_output;
 mod durability_queue;
+mod limits;
 mod namespace;
 mod node;
 mod outbox;
 mod recovery;
 
 pub use agreement::{Agreement, Alone};
+pub use limits::NodeLimits;
 pub use namespace::change::{NamespaceCommand, NamespaceRequest};
 pub use namespace::{NamespaceId, NamespaceView};
-pub use node::{Node, NodeFault, NodeLimits};
+pub use node::{Node, NodeFault};
 pub use outbox::Released;
 pub use recovery::{RecoveryError, in_memory, recover};

@@ -7,12 +7,15 @@ pub(crate) mod core;
 pub(crate) mod deferred_batches;
 pub(crate) mod deletion;
 pub(crate) mod free_slots;
+pub(crate) mod recent;
 pub(crate) mod registry;
+pub(crate) mod round_bounds;
 pub(crate) mod schedule;
 pub(crate) mod units;
+pub(crate) mod unwritten;
 pub(crate) mod usage;
 
-use broker_core::{Core, NamespaceDefinition, NamespaceSlot};
+use broker_core::{Core, NamespaceDefinition, NamespaceSlot, Work};
 
 /// A namespace of a node, as those name it who were told of it once. A slot is used again, and then it has another id: who
 /// still has the earlier one reaches nothing.
@@ -44,4 +47,10 @@ pub struct NamespaceView<'a> {
     pub live_bytes: u64,
     /// Bytes of records that it has appended since the start.
     pub appended_bytes: u64,
+    /// Bytes of its records that the disk had not confirmed when it last had work; 0 in a node with one namespace.
+    pub unwritten_bytes: u64,
+    /// Work that was done for it since the start.
+    pub work: Work,
+    /// Part of that which no client asked for: work that was due, and records that the journal moved.
+    pub background_work: Work,
 }

@@ -6,46 +6,23 @@
 //! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too. What a
 //! round brings is bounded, with one command more, which the core bounds: the rest of a batch waits for another round.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
-use broker_core::{Batch, ClientId, Core, CoreConfig, NamespaceDefinition, ReplayError, Timestamp};
+use broker_core::{
+    Batch, ClientId, Core, CoreConfig, NamespaceDefinition, ReplayError, Timestamp, Work, WorkBudget,
+};
 use broker_log::{CompactionStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
 use crate::{
-    Agreement, Alone, NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, Released,
+    Agreement, Alone, NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, NodeLimits, Released,
     core_output::{NodeOutput, RoundLimit},
     durability_queue::DurabilityQueue,
     namespace::{
         change::NamespaceAdmin,
         registry::{Namespace, Namespaces},
+        round_bounds::RoundBounds,
     },
 };
-
-/// Bounds on one round of background work, so that commands never wait long behind it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct NodeLimits {
-    /// Bytes of the oldest segment looked at in one step of cleaning.
-    pub clean_bytes: usize,
-    /// Bytes handed to the disk and not yet written at which no more commands should be handled.
-    pub unwritten_bytes_max: u64,
-    /// Bytes of records and of large answers after which one round handles no more commands. A message to a topic may
-    /// become ten thousand records.
-    pub round_bytes_max: u64,
-    /// Longest wait of a record for others when no effect waits for it. Rarely, when a sync for others has just missed
-    /// it, twice as long.
-    pub flush_after: Duration,
-}
-
-impl Default for NodeLimits {
-    fn default() -> Self {
-        Self {
-            clean_bytes: 256 << 10,
-            unwritten_bytes_max: 64 << 20,
-            round_bytes_max: 4 << 20,
-            flush_after: Duration::from_millis(10),
-        }
-    }
-}
 
 /// Fatal error of a node: the process has to stop and recover from disk.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -71,6 +48,9 @@ pub struct Node {
     /// A round goes on: it ends with [`Node::work`].
     in_round: bool,
     limits: NodeLimits,
+    work_budget: Work,
+    /// Work of the last round.
+    round_work: Work,
     fault: Option<NodeFault>,
     /// Records up to this position must be on their way to the disk by this time, whether an effect waits for them or
     /// not.
@@ -95,6 +75,8 @@ impl Node {
             sync_requested,
             in_round: false,
             limits: NodeLimits::default(),
+            work_budget: WorkBudget::UNBOUNDED.left(),
+            round_work: Work(0),
             fault: None,
             flush: None,
             closing: false,
@@ -129,8 +111,30 @@ impl Node {
             return;
         }
         self.begin_round();
-        let limits = (self.limits.round_bytes_max, self.disk_limit());
-        self.namespaces.handle_batch((now, id), batch, limits, &mut self.output);
+        let round = self.bounds(now);
+        self.namespaces.handle_batch(id, batch, round, &mut self.output);
+    }
+
+    /// Each later round ends when so much work is done, as far as it can be divided: a namespace does one step at least. Like
+    /// the time, it is an input: the same inputs with the same budgets give the same outputs.
+    pub fn set_work_budget(&mut self, budget: WorkBudget) {
+        self.work_budget = budget.left();
+    }
+
+    /// Work that the last round did.
+    pub fn round_work(&self) -> Work {
+        self.round_work
+    }
+
+    /// A batch for this namespace follows in this round. Told of all of them before the first, the node leaves each of
+    /// these namespaces its share of the round.
+    pub fn expect_batch(&mut self, id: NamespaceId) {
+        self.namespaces.expect(id);
+    }
+
+    /// Whether it has more than one namespace.
+    pub fn has_several_namespaces(&self) -> bool {
+        self.namespaces.count() > 1
     }
 
     /// Creates, changes or deletes a namespace. The answer is an effect for the client of the request, in the default
@@ -151,9 +155,11 @@ impl Node {
         }
     }
 
-    /// End of the journal at which too much waits for the disk: one more byte, and the node is behind.
-    fn disk_limit(&self) -> u64 {
-        self.agreed().0.saturating_add(self.limits.unwritten_bytes_max).saturating_add(1)
+    fn bounds(&self, now: Timestamp) -> RoundBounds {
+        // One more byte, and the node is behind.
+        let full_at = self.agreed().0.saturating_add(self.limits.unwritten_bytes_max).saturating_add(1);
+        let durable = self.output.journal.durable();
+        RoundBounds { now, limits: self.limits, work: self.work_budget, full_at, durable }
     }
 
     /// Runs deferred batches, deadlines, deliveries and one step of compaction; the effects then wait for the journal.
@@ -165,8 +171,8 @@ impl Node {
         }
         self.begin_round();
         let has_time = !self.is_behind();
-        let limits = (self.limits.round_bytes_max, self.disk_limit());
-        let mut more = self.namespaces.work_all((now, has_time), limits, &mut self.output);
+        let round = self.bounds(now);
+        let mut more = self.namespaces.work_all(round, has_time, &mut self.output);
         more |= has_time && self.compact();
         self.close_round(now);
         more
@@ -176,6 +182,7 @@ impl Node {
     fn close_round(&mut self, now: Timestamp) {
         let until = self.output.journal.commit();
         self.in_round = false;
+        self.round_work = self.namespaces.end_round(until);
         if self.is_behind() || self.has_deferred() || self.namespaces.has_changes() {
             self.request_sync(until);
         }
@@ -219,13 +226,23 @@ impl Node {
     }
 
     /// One bounded step of cleaning the oldest segment: what lives in it is appended anew. It waits for what deleted
-    /// entities held, which is neither dead nor moved.
+    /// entities held, which is neither dead nor moved, and for the disk, unless space runs short.
     fn compact(&mut self) -> bool {
         if self.namespaces.has_unreleased_records() {
             return true;
         }
-        let Some(step) = self.output.journal.poll_compaction(self.limits.clean_bytes) else { return false };
-        let round = RoundLimit { share: u64::MAX, full_at: u64::MAX };
+        let journal = &mut self.output.journal;
+        let waits = journal.unwritten_bytes() > self.limits.compaction_unwritten_max;
+        if waits && !journal.is_compaction_urgent() {
+            return false;
+        }
+        let Some(step) = journal.poll_compaction(self.limits.clean_bytes) else { return false };
+        let round = RoundLimit {
+            share: u64::MAX,
+            work: WorkBudget::UNBOUNDED.left(),
+            unwritten: u64::MAX,
+            full_at: u64::MAX,
+        };
         match step {
             CompactionStep::Records(records) => {
                 for (at, record) in records {

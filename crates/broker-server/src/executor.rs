@@ -291,6 +291,7 @@ impl Executor {
         // One write may be waited for, if no batch was submitted meanwhile; then other submitters have their turn.
         let waited = Cell::new(false);
         let may_wait = || !waited.get() && self.state().items.is_empty() && !waited.replace(true);
+        let began = clock::instant();
         for step in 1.. {
             let queued = self.take_items(&mut items);
             let ended = node_driver.step(&mut items, queued, may_wait);
@@ -302,7 +303,8 @@ impl Executor {
                 return self.end(state, ended);
             }
             let waits = node_driver.has_more() || !state.items.is_empty();
-            if !waits || step == steps {
+            let time_is_over = node_driver.round_ended().saturating_duration_since(began) >= RUN_TIME;
+            if !waits || step == steps || time_is_over {
                 state.run_state = RunState::Idle;
                 state.work_pending = waits;
                 state.deadline = node_driver.deadline();
@@ -358,8 +360,9 @@ impl Executor {
     }
 }
 
-/// Turns of a submitter; the rest is left to the housekeeper.
+/// Turns of a submitter, and the time after which it begins none; the rest is left to the housekeeper.
 const STEPS_MAX: u32 = 64;
+const RUN_TIME: Duration = Duration::from_millis(1);
 /// Time without anything to do after which things are quiet; it passes twice at the most.
 const IDLE_AFTER: Duration = Duration::from_millis(50);
 /// An alarm that does not ring.

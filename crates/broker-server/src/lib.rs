@@ -56,7 +56,6 @@ mod submission;
 mod tls;
 mod transport;
 mod websocket;
-#[cfg_attr(not(test), expect(dead_code, reason = "the loops that are given budgets follow"))]
 mod work_pace;
 mod write_timeout;
 mod wrong_protocol;

@@ -4,7 +4,11 @@
 //! Invariant: a connection's batches are handled in the order it submitted them; a delivery that no connection took
 //! is given back to its queue.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use broker_core::{Batch, ClientId, Command, Effect, Timestamp};
 use broker_log::JournalStats;
@@ -22,6 +26,7 @@ use crate::{
     executor::ExecutorItem,
     namespace_observer::NamespaceObserver,
     slow_log::{OperationTarget, SlowLog},
+    work_pace::WorkPace,
 };
 
 /// The node at work: the single writer of the shard.
@@ -33,6 +38,11 @@ pub(crate) struct NodeDriver {
     disk: Option<DiskThread>,
     clients: BTreeMap<ClientId, (NamespaceId, Arc<EffectQueue>)>,
     credit_due: CreditDue,
+    /// Time that work takes here: alone, and where namespaces take turns.
+    pace: WorkPace,
+    shared_pace: WorkPace,
+    /// End of the last round.
+    round_ended: Instant,
     /// There is more to do at once.
     more: bool,
     stopping: bool,
@@ -58,6 +68,12 @@ pub(crate) struct NamespaceFigures {
     pub(crate) appended_bytes: u64,
     /// Queues, topics and subscriptions.
     pub(crate) entities: u64,
+    /// Bytes of records that wait for the disk.
+    pub(crate) unwritten_bytes: u64,
+    /// Units of work since the start.
+    pub(crate) work: u64,
+    /// Those among them that no client asked for.
+    pub(crate) background_work: u64,
 }
 
 impl NamespaceFigures {
@@ -67,6 +83,9 @@ impl NamespaceFigures {
             live_bytes: namespace.live_bytes,
             appended_bytes: namespace.appended_bytes,
             entities: namespace.core.entity_count(),
+            unwritten_bytes: namespace.unwritten_bytes,
+            work: namespace.work.0,
+            background_work: namespace.background_work.0,
         }
     }
 }
@@ -104,6 +123,9 @@ impl NodeDriver {
             disk,
             clients: BTreeMap::new(),
             credit_due: CreditDue::default(),
+            pace: WorkPace::new(ROUND_TIME),
+            shared_pace: WorkPace::new(SHARED_ROUND_TIME),
+            round_ended: clock::instant(),
             more: false,
             stopping: false,
             warned: false,
@@ -153,9 +175,10 @@ impl NodeDriver {
         waited: Duration,
         alone: impl Fn() -> bool,
     ) -> Option<Ended> {
-        let began = self.slow.is_some().then(clock::instant);
+        let began = clock::instant();
         let mut now = self.clock.utc();
         self.warn();
+        self.begin_round(items);
         for item in items.drain(..) {
             self.handle(now, item);
             if !self.advanced.is_empty() {
@@ -163,7 +186,8 @@ impl NodeDriver {
             }
         }
         self.more = self.node.work(now);
-        if let (Some(slow), Some(began)) = (&mut self.slow, began) {
+        self.note_round(began);
+        if let Some(slow) = &mut self.slow {
             slow.on_step(began, waited, self.node.journal().committed());
         }
         self.more |= self.release();
@@ -190,6 +214,34 @@ impl NodeDriver {
         for (_, effect_queue) in std::mem::take(&mut self.clients).into_values() {
             effect_queue.abandon();
         }
+    }
+
+    /// Gives the round its budget of work, and tells the node which namespaces share it.
+    fn begin_round(&mut self, items: &[ExecutorItem]) {
+        if !self.node.has_several_namespaces() {
+            return self.node.set_work_budget(self.pace.budget());
+        }
+        self.node.set_work_budget(self.shared_pace.budget());
+        for item in items {
+            if let ExecutorItem::Batch(batch, _) = item
+                && let Some((namespace, _)) = self.clients.get(&batch.client)
+            {
+                self.node.expect_batch(*namespace);
+            }
+        }
+    }
+
+    /// The round has ended: it says how long work takes.
+    fn note_round(&mut self, began: Instant) {
+        self.round_ended = clock::instant();
+        let (work, took) = (self.node.round_work(), self.round_ended.saturating_duration_since(began));
+        self.pace.note(work, took);
+        self.shared_pace.note(work, took);
+    }
+
+    /// The time at which the last round ended.
+    pub(crate) const fn round_ended(&self) -> Instant {
+        self.round_ended
     }
 
     /// Whether another turn has something to do.
@@ -380,6 +432,11 @@ impl NodeDriver {
         has_work
     }
 }
+
+/// Time that a round lasts, about, and the same where several namespaces take turns: one that comes in a round waits for
+/// the rest of the one before.
+const ROUND_TIME: Duration = Duration::from_millis(1);
+const SHARED_ROUND_TIME: Duration = Duration::from_micros(250);
 
 /// The command that undoes a delivery with a lock.
 fn release_command(effect: Effect) -> Option<Command> {

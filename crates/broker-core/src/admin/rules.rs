@@ -4,7 +4,7 @@
 
 use crate::{
     Effect, EntityError, EntityPath, Output, Position, QueueId, RULES_PER_TOPIC, Rule, StoredRule, Ticket,
-    Timestamp,
+    Timestamp, Work,
     call::Cx,
     entity::rules::{Kept, RuleKey},
     messages::Messages,
@@ -120,7 +120,9 @@ impl RuleAdmin<'_> {
     ) {
         let effect = match self.messages.entities.subscription(path) {
             Ok((topic, subscription)) => {
-                Effect::Rules { ticket, rules: self.messages.rules.list(topic, subscription, skip, top) }
+                let rules = self.messages.rules.list(topic, subscription, skip, top);
+                cx.out.charge(Work::LIST_ENTRY.times(rules.len() as u64));
+                Effect::Rules { ticket, rules }
             }
             Err(error) => Effect::RequestRefused { ticket, error },
         };

@@ -45,3 +45,4 @@ mod transaction_model;
 mod transaction_rollbacks;
 mod transaction_sends;
 mod transactions;
+mod work;

@@ -59,7 +59,7 @@ impl DeferredReceiver<'_> {
         }
         let mut messages = Vec::with_capacity(read.len());
         for (sequence, stored) in read {
-            budget.spend(stored.payload.len());
+            budget.spend(stored.payload.len(), cx.out);
             let lock = if request.delete {
                 self.state.messages.entities.discard(cx, queue, sequence.0);
                 None

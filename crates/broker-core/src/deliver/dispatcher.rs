@@ -117,7 +117,7 @@ impl DeliveryContext<'_> {
         budget: &mut DeliveryBudget,
     ) -> StopReason {
         for _ in 0..ROUND_MESSAGES_MAX {
-            if budget.is_spent() {
+            if budget.is_spent(cx.out) {
                 return StopReason::Budget;
             }
             let Some(sequence) = store.next_ready() else { return StopReason::NoMessage };
@@ -129,7 +129,7 @@ impl DeliveryContext<'_> {
             }
             let Some(number) = self.next_consumer(store) else { return StopReason::NoConsumer };
             if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
-                budget.spend(stored.payload.len());
+                budget.spend(stored.payload.len(), cx.out);
                 self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 // The message is at fault, so the consumer keeps its turn.
@@ -149,7 +149,7 @@ impl DeliveryContext<'_> {
         budget: &mut DeliveryBudget,
     ) -> StopReason {
         for step in 0..ROUND_MESSAGES_MAX {
-            if budget.is_spent() {
+            if budget.is_spent(cx.out) {
                 return StopReason::Budget;
             }
             if (step as usize).is_multiple_of(AHEAD) {
@@ -166,7 +166,7 @@ impl DeliveryContext<'_> {
                 continue;
             }
             if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
-                budget.spend(stored.payload.len());
+                budget.spend(stored.payload.len(), cx.out);
                 self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);

@@ -1,7 +1,7 @@
 //! Peek: messages are read without a lock (`docs/features/service-bus.md`, "Management operations").
 //!
-//! Invariant: a peek changes nothing. One call of `deliver` passes over a bounded number of messages that are not
-//! shown, and the next one continues there.
+//! Invariant: a peek changes nothing. One call of `deliver` looks at a bounded number of messages, and the next one
+//! continues there: the answer is the same as if all had been looked at in one call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     pending_read::{PeekRequest, PendingRead, ReadRequest},
 };
 use crate::{
-    Effect, EntityError, Output, Peeked, SequenceNumber, Timestamp,
+    Effect, EntityError, Output, Peeked, SequenceNumber, Timestamp, Work,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -40,7 +40,7 @@ impl<'a> ReadRequests<'a> {
 
 impl ReadRequests<'_> {
     pub(crate) fn answer_reads(&mut self, cx: &mut Cx<'_, impl Output>, budget: &mut DeliveryBudget) {
-        while !budget.is_spent()
+        while !budget.is_spent(cx.out)
             && let Some(PendingRead { client, ticket, mut request }) = self.state.pending_reads.pop_front()
         {
             cx.client = client;
@@ -60,7 +60,7 @@ impl ReadRequests<'_> {
         }
     }
 
-    /// `None`: no message was found yet, and there are more to visit.
+    /// `None`: there are more to visit, and the next call goes on with them.
     pub(crate) fn peek(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -75,17 +75,25 @@ impl ReadRequests<'_> {
             self.state.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
         let (store, bodies) =
             with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
-        // A bound of its own: work done for others in this call must not cut the answer short.
-        let mut own = DeliveryBudget::of(&self.state.messages.config);
-        let mut messages = Vec::new();
-        let mut bytes = 0;
+        // Bounds of its own: messages handed out to others in this call must not cut the answer short.
+        let config = &self.state.messages.config;
+        let (most, bytes_max) =
+            (config.deliver_messages_max.max(1).min(request.count), config.deliver_bytes_max.max(1));
+        let mut messages = std::mem::take(&mut request.found);
+        let mut bytes =
+            messages.iter().map(|peeked: &Peeked| peeked.stored.payload.len() as u64).sum::<u64>();
         let mut passed = 0;
         let session = request.session.as_deref();
         let mut next = store.next_of_session(session, request.from.0);
         while let Some(sequence) = next
-            && messages.len() < request.count as usize
-            && !own.is_spent()
+            && messages.len() < most as usize
+            && bytes < bytes_max
         {
+            if cx.out.work_left() == Work(0) {
+                request.from = SequenceNumber(sequence);
+                request.found = messages;
+                return Ok(None);
+            }
             if passed >= PASSED_MAX {
                 if messages.is_empty() {
                     request.from = SequenceNumber(sequence);
@@ -94,6 +102,7 @@ impl ReadRequests<'_> {
                 break;
             }
             next = store.next_of_session(session, sequence + 1);
+            cx.out.charge(Work::MESSAGE);
             let shown = |slot: &Slot| !slot.is_damaged() && slot.state != State::Body;
             let Some(slot) = store.slots.get(sequence).copied().filter(shown) else {
                 passed += 1;
@@ -109,8 +118,7 @@ impl ReadRequests<'_> {
             if bytes > request.bytes && !messages.is_empty() {
                 break;
             }
-            budget.spend(stored.payload.len());
-            own.spend(stored.payload.len());
+            budget.spend(stored.payload.len(), cx.out);
             stored.expires_at = expires_at;
             messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a request is answered exactly once, in the order in which the requests came.
 
-use crate::{ClientId, EntityPath, SequenceNumber, Ticket};
+use crate::{ClientId, EntityPath, Peeked, SequenceNumber, Ticket};
 
 /// A request that waits for the next `deliver`, when all records of earlier calls can be read.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct PeekRequest {
     pub(crate) from: SequenceNumber,
     pub(crate) count: u32,
     pub(crate) bytes: u64,
+    /// Messages that earlier calls found.
+    pub(crate) found: Vec<Peeked>,
 }
 
 /// The fields of a `ReceiveDeferred`.

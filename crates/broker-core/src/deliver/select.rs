@@ -53,7 +53,7 @@ impl DeliveryContext<'_> {
             }
             self.catch_up(number, store);
             loop {
-                if left == 0 || budget.is_spent() {
+                if left == 0 || budget.is_spent(cx.out) {
                     satisfied.push(number);
                     break;
                 }
@@ -70,11 +70,11 @@ impl DeliveryContext<'_> {
                     }
                 }
             }
-            if left == 0 || budget.is_spent() {
+            if left == 0 || budget.is_spent(cx.out) {
                 break;
             }
         }
-        let is_done = left > 0 && !budget.is_spent();
+        let is_done = left > 0 && !budget.is_spent(cx.out);
         if let Some(selectors) = &mut store.links.selectors {
             selectors.ring.extend(satisfied);
         }
@@ -107,7 +107,7 @@ impl DeliveryContext<'_> {
             return Evaluated::Nothing;
         };
         selection.pass(store.has_partitions, sequence);
-        budget.spend(0);
+        budget.spend(0, cx.out);
         let Some(slot) = store.slots.get(sequence).copied().filter(Slot::is_ready) else {
             return Evaluated::Other;
         };
@@ -137,7 +137,7 @@ impl DeliveryContext<'_> {
         for _ in 0..store.links.browsers.len() {
             let Some(number) = store.links.browsers.pop_front() else { break };
             while self.may_take(store, number) {
-                if budget.is_spent() {
+                if budget.is_spent(cx.out) {
                     store.links.browsers.push_front(number);
                     return false;
                 }

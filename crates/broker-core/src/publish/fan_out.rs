@@ -15,7 +15,7 @@ use super::{
     topic_message::TopicMessage,
 };
 use crate::{
-    Message, Output, QueueId, StoredExtras, Timestamp,
+    Message, Output, QueueId, StoredExtras, Timestamp, Work,
     call::Cx,
     entity::partition_numbers::SequenceNumbers,
     messages::Messages,
@@ -119,6 +119,9 @@ impl FanOut<'_> {
         let mut room = cx.write_budget;
         let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         cx.write_budget = room;
+        // Expressions are evaluated one by one; rules of other kinds are found by an index.
+        let compared = self.messages.rules.counted(topic).expressions + copies.len();
+        cx.out.charge(Work::RULE.times(compared as u64));
         let references = u32::try_from(copies.len()).unwrap_or(u32::MAX);
         if let Some(store) = self.messages.store_mut(topic).filter(|_| references > 0)
             && let Some(body) = store_body(cx, store, number, &incoming, references)

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::{
-    ClientId, Effect, EntityPath, Output, QueueId, SessionError, Ticket, Timestamp,
+    ClientId, Effect, EntityPath, Output, QueueId, SessionError, Ticket, Timestamp, Work,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -239,6 +239,10 @@ impl SessionRequests<'_> {
             Ok(ids) => Effect::SessionList { ticket, skip, ids },
             Err(error) => Effect::SessionRefused { ticket, error },
         };
+        // Those that are skipped are visited too.
+        if let Effect::SessionList { ids, .. } = &effect {
+            cx.out.charge(Work::LIST_ENTRY.times(u64::from(skip) + ids.len() as u64));
+        }
         cx.reply(effect);
     }
 }

@@ -160,10 +160,14 @@ impl NamespaceCore {
         out: &mut NodeOutput,
         round: RoundLimit,
     ) -> bool {
+        let before = self.usage.work_of_round();
         let mut out = out.of(self.id, &mut self.usage, round);
+        out.allow_work(2);
         let mut more = has_time && self.core.handle_deadline(now, &mut out);
+        out.note_background(before);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.commit();
+        out.allow_work(1);
         more |= self.core.deliver(now, &mut out);
         more
     }
@@ -181,9 +185,11 @@ impl NamespaceCore {
         out: &mut NodeOutput,
         round: RoundLimit,
     ) -> Result<(), ReplayError> {
+        let before = self.usage.work_of_round();
         let mut out = out.of(self.id, &mut self.usage, round);
         let moved = self.core.relocate(Position(at.0), record, &mut out);
         out.commit();
+        out.note_background(before);
         moved
     }
 

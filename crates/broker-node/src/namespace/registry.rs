@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use broker_core::{
     Batch, Core, CoreConfig, NamespaceDefinition, NamespaceRecord, NamespaceSlot, NamespaceState,
-    RecordError, RecordOwner, ReplayError, Timestamp, namespace_key,
+    RecordError, RecordOwner, ReplayError, Timestamp, Work, namespace_key,
 };
 use broker_log::Position;
 
 use super::{
     NamespaceId, NamespaceView, core::NamespaceCore, deletion::delete_entities, free_slots::FreeSlots,
-    schedule::NamespaceSchedule, usage::NamespaceUsage,
+    recent::RecentNamespaces, round_bounds::RoundBounds, schedule::NamespaceSchedule, usage::NamespaceUsage,
 };
 use crate::core_output::{NodeOutput, RoundLimit};
 
@@ -46,6 +46,7 @@ pub(crate) struct Namespaces {
     by_hostname: BTreeMap<Box<str>, NamespaceSlot>,
     free_slots: FreeSlots,
     pub(crate) schedule: NamespaceSchedule,
+    recent: RecentNamespaces,
     /// Changed definitions, with the end of their records.
     changes: VecDeque<(Position, NamespaceDefinition)>,
     /// Namespaces whose commands wait for another round.
@@ -69,6 +70,7 @@ impl Namespaces {
             by_hostname: BTreeMap::new(),
             free_slots: FreeSlots::default(),
             schedule: NamespaceSchedule::default(),
+            recent: RecentNamespaces::default(),
             changes: VecDeque::new(),
             deferring: 0,
             releasing: 0,
@@ -192,6 +194,7 @@ impl Namespaces {
         unlist(&mut self.by_hostname, &namespace.definition);
         self.free_slots.release(slot);
         self.schedule.forget(slot);
+        self.recent.forget(slot);
         if slot == NamespaceSlot::DEFAULT {
             self.enter(NamespaceDefinition::of_default(), None);
         }
@@ -231,24 +234,73 @@ impl Namespaces {
         }
     }
 
-    /// Limit of a namespace in this round.
-    fn round_limit(&mut self, slot: NamespaceSlot, weight: u16, bytes: u64, full_at: u64) -> RoundLimit {
-        if self.used.last() != Some(&slot) {
+    /// A round ends at `end`. The work that was done in it.
+    pub(crate) fn end_round(&mut self, end: Position) -> Work {
+        let several = self.by_slot.len() > 1;
+        let mut work = Work(0);
+        for slot in &self.used {
+            let Some(namespace) = self.by_slot.get_mut(slot) else { continue };
+            let usage = &mut namespace.core.usage;
+            work += usage.work_of_round();
+            if several {
+                usage.end_round(end);
+            } else {
+                usage.end_round_alone();
+            }
+        }
+        work
+    }
+
+    fn note_used(&mut self, slot: NamespaceSlot) {
+        if let Some(namespace) = self.by_slot.get_mut(&slot)
+            && namespace.core.usage.enter_round()
+        {
             self.used.push(slot);
         }
-        RoundLimit { share: self.schedule.share(slot, weight, bytes.max(1)), full_at }
+    }
+
+    /// Limit of a namespace in this round.
+    fn round_limit(&mut self, slot: NamespaceSlot, weight: u16, round: RoundBounds) -> RoundLimit {
+        self.note_used(slot);
+        RoundLimit {
+            share: self.schedule.share(slot, weight, round.limits.round_bytes_max.max(1)),
+            work: Work(self.schedule.share(slot, weight, round.work.0.max(1))),
+            unwritten: self.unwritten_max(slot, weight, round),
+            full_at: round.full_at,
+        }
+    }
+
+    /// Bytes of a namespace that may wait for the disk: alone all that may wait, else its share. One unit of commands may wait at
+    /// the least.
+    fn unwritten_max(&mut self, slot: NamespaceSlot, weight: u16, round: RoundBounds) -> u64 {
+        if self.by_slot.len() == 1 {
+            return u64::MAX;
+        }
+        self.recent.note(slot, weight, round.now);
+        if let Some(namespace) = self.by_slot.get_mut(&slot) {
+            namespace.core.usage.settle(round.durable);
+        }
+        let (own, all) = (u64::from(weight.max(1)), self.recent.weight());
+        if all <= own {
+            return round.limits.unwritten_bytes_alone.max(1);
+        }
+        (round.limits.unwritten_bytes_shared.saturating_mul(own) / all).max(1)
+    }
+
+    /// A command for this namespace comes in this round: the shares of the others leave room for it.
+    pub(crate) fn expect(&mut self, id: NamespaceId) {
+        if self.by_slot.len() > 1
+            && let Some(namespace) = self.get(id).filter(|namespace| namespace.is_active())
+        {
+            self.schedule.make_ready(id.slot, namespace.definition.settings.weight);
+        }
     }
 
     /// One turn of each namespace that has something to do. True when there is more to do at once.
-    pub(crate) fn work_all(
-        &mut self,
-        (now, has_time): (Timestamp, bool),
-        limits: (u64, u64),
-        out: &mut NodeOutput,
-    ) -> bool {
+    pub(crate) fn work_all(&mut self, round: RoundBounds, has_time: bool, out: &mut NodeOutput) -> bool {
         if has_time {
             let by_slot = &self.by_slot;
-            self.schedule.wake_due(now, |slot| {
+            self.schedule.wake_due(round.now, |slot| {
                 by_slot.get(&slot).map_or(1, |namespace| namespace.definition.settings.weight)
             });
         }
@@ -256,7 +308,7 @@ impl Namespaces {
         self.schedule.take_turn(&mut turn);
         let mut more = false;
         for slot in turn.drain(..) {
-            more |= self.work(slot, (now, has_time), limits, out);
+            more |= self.work(slot, round, has_time, out);
         }
         self.turn = turn;
         more
@@ -266,14 +318,18 @@ impl Namespaces {
     fn work(
         &mut self,
         slot: NamespaceSlot,
-        (now, has_time): (Timestamp, bool),
-        (bytes, full_at): (u64, u64),
+        of_all: RoundBounds,
+        has_time: bool,
         out: &mut NodeOutput,
     ) -> bool {
+        let now = of_all.now;
         let Some(namespace) = self.by_slot.get(&slot) else { return false };
         let weight = namespace.definition.settings.weight;
-        let round = self.round_limit(slot, weight, bytes, full_at);
+        let round = self.round_limit(slot, weight, of_all);
         let Some(namespace) = self.by_slot.get_mut(&slot) else { return false };
+        // Work that is due appends, as commands do.
+        let is_behind = round.is_behind(&namespace.core.usage);
+        let has_time = has_time && !is_behind;
         let is_deleting = namespace.definition.state == NamespaceState::Deleting;
         if is_deleting && has_time && !delete_entities(&mut namespace.core, now, out, round) {
             self.end_deletion(slot, now, out);
@@ -285,17 +341,23 @@ impl Namespaces {
         core.handle_waiting(now, out, round);
         more |= core.work(now, has_time, out, round);
         let waits = core.has_deferred();
-        more |= waits && !core.is_full(out, RoundLimit { share: u64::MAX, ..round });
-        let deadline = core.core().deadline();
+        more |= waits && !core.is_full(out, round.of_the_disk());
+        // While it is behind, the disk brings it back, and no deadline.
+        let deadline = core.core().deadline().filter(|_| !is_behind);
         self.schedule.set_deadline(slot, deadline);
         self.count_backlog(slot);
         // While the disk is behind, a deletion has nothing to do, and no deadline that would bring it back.
-        if more || waits || is_deleting {
+        if more || waits || is_deleting || is_behind {
             self.schedule.make_ready(slot, weight);
         } else {
             self.schedule.rest(slot);
         }
         more
+    }
+
+    /// Number of namespaces.
+    pub(crate) fn count(&self) -> usize {
+        self.by_slot.len()
     }
 
     /// Whether some namespace has records of deleted entities that are not released yet.
@@ -328,17 +390,17 @@ impl Namespaces {
     /// Handles one client's commands for the namespace with this id, if it takes any.
     pub(crate) fn handle_batch(
         &mut self,
-        (now, id): (Timestamp, NamespaceId),
+        id: NamespaceId,
         batch: Batch,
-        (bytes, full_at): (u64, u64),
+        of_all: RoundBounds,
         out: &mut NodeOutput,
     ) {
         let Some(namespace) = self.get(id).filter(|namespace| namespace.is_active()) else { return };
         let weight = namespace.definition.settings.weight;
         self.schedule.make_ready(id.slot, weight);
-        let round = self.round_limit(id.slot, weight, bytes, full_at);
+        let round = self.round_limit(id.slot, weight, of_all);
         if let Some(namespace) = self.get_mut(id) {
-            namespace.core.handle_batch(now, batch, out, round);
+            namespace.core.handle_batch(of_all.now, batch, out, round);
         }
         self.count_backlog(id.slot);
     }
@@ -361,10 +423,13 @@ impl Namespaces {
     ) -> Result<(), ReplayError> {
         let failed = |error: RecordError| ReplayError { at: broker_core::Position(at.0), error };
         match RecordOwner::of(record).map_err(failed)? {
-            RecordOwner::Core(slot) => match self.by_slot.get_mut(&slot) {
-                Some(namespace) => namespace.core.relocate(at, record, out, round),
-                None => Ok(()),
-            },
+            RecordOwner::Core(slot) => {
+                self.note_used(slot);
+                match self.by_slot.get_mut(&slot) {
+                    Some(namespace) => namespace.core.relocate(at, record, out, round),
+                    None => Ok(()),
+                }
+            }
             RecordOwner::Namespaces(slot) => {
                 if let Some(namespace) = self.by_slot.get_mut(&slot)
                     && namespace.record.is_some_and(|(place, _)| place == at)
@@ -419,6 +484,9 @@ impl Namespace {
             core: self.core.core(),
             live_bytes: self.core.usage.live_bytes(),
             appended_bytes: self.core.usage.appended(),
+            unwritten_bytes: self.core.usage.unwritten_bytes(),
+            work: self.core.usage.work(),
+            background_work: self.core.usage.background_work(),
         }
     }
 

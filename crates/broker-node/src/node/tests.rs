@@ -1,11 +1,15 @@
 mod agreement;
 mod awaited;
+mod fairness;
 mod namespaces;
 mod rounds;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use broker_core::{

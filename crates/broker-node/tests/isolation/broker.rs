@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use broker_core::{Batch, ClientId, CoreConfig, Effect, NamespaceRecord, NamespaceState, Ticket, Timestamp};
+use broker_core::{
+    Batch, ClientId, CoreConfig, Effect, NamespaceRecord, NamespaceState, Ticket, Timestamp, Work, WorkBudget,
+};
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use broker_node::{
     NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, Node, NodeLimits, Released, recover,
@@ -69,6 +71,9 @@ pub(crate) struct Broker {
     disk: FaultyDisk,
     power: Power,
     limits: NodeLimits,
+    /// Budgets of work of the rounds, in turn; none: no bound.
+    budgets: Vec<u64>,
+    rounds: usize,
     /// Times that a start found a namespace that was being deleted.
     pub(crate) deletions_resumed: u64,
 }
@@ -80,7 +85,7 @@ impl Broker {
         let limits =
             NodeLimits { round_bytes_max: round_bytes, clean_bytes: 2 << 10, ..NodeLimits::default() };
         let node = start(&disk).expect("an empty disk").with_limits(limits);
-        Self { node, disk, power, limits, deletions_resumed: 0 }
+        Self { node, disk, power, limits, budgets: Vec::new(), rounds: 0, deletions_resumed: 0 }
     }
 
     /// The same broker, that handles no more while so much waits for the disk.
@@ -88,6 +93,19 @@ impl Broker {
         self.limits.unwritten_bytes_max = unwritten_bytes_max;
         self.node = self.node.with_limits(self.limits);
         self
+    }
+
+    /// The same broker, whose rounds have these budgets of work in turn.
+    pub(crate) fn with_budgets(mut self, budgets: Vec<u64>) -> Self {
+        self.budgets = budgets;
+        self
+    }
+
+    fn next_budget(&mut self) {
+        if let Some(budget) = self.budgets.get(self.rounds % self.budgets.len().max(1)) {
+            self.node.set_work_budget(WorkBudget::new(Work(*budget)));
+        }
+        self.rounds += 1;
     }
 
     pub(crate) fn ask(&mut self, now: u64, id: NamespaceId, batch: Batch) {
@@ -111,6 +129,7 @@ impl Broker {
     /// One round of the node, and all that it gives to the disk.
     pub(crate) fn round(&mut self, now: u64) -> bool {
         let more = self.node.work(Timestamp::from_millis(now));
+        self.next_budget();
         let mut worker = DiskWorker::new(self.disk.clone());
         while let Some(request) = self.node.poll_io() {
             let done = worker.perform(request);
@@ -125,6 +144,7 @@ impl Broker {
         let mut worker = DiskWorker::new(self.disk.clone());
         loop {
             let mut busy = self.node.work(now);
+            self.next_budget();
             while let Some(request) = self.node.poll_io() {
                 busy = true;
                 let done = worker.perform(request);

@@ -20,7 +20,7 @@ fn round(turns: [Turn; NAMESPACES]) -> Round {
 
 /// Three namespaces with messages of one name; the first of them is left out if it is to be created.
 fn prepared(with_first: bool) -> World {
-    let mut world = World::new(2_000);
+    let mut world = World::new(2_000, vec![]);
     let first = |turn: Turn| if with_first { turn } else { Turn::Nothing };
     world.play(&round([first(CREATION), CREATION, CREATION]));
     let publish = |bytes| Op::Publish { queue: 0, count: 3, bytes, ttl_ms: None };

@@ -8,6 +8,8 @@ mod answers;
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod crossing;
 #[cfg(test)]
 mod deletion;
@@ -33,8 +35,9 @@ proptest! {
     fn each_namespace_is_as_it_would_be_alone_after_any_commands_and_crashes(
         rounds in prop::collection::vec(round(), 1..24),
         round_bytes in 1_u64..6_000,
+        budgets in prop::collection::vec(prop_oneof![1_u64..40, 40_u64..2_000, Just(u64::MAX)], 0..6),
     ) {
-        let mut world = World::new(round_bytes);
+        let mut world = World::new(round_bytes, budgets);
         for round in &rounds {
             world.play(round);
         }

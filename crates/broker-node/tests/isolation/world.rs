@@ -105,9 +105,10 @@ pub(crate) struct World {
 type Handed = [Vec<Input>; NAMESPACES];
 
 impl World {
-    pub(crate) fn new(round_bytes: u64) -> Self {
+    /// `budgets` are those of the rounds of the node with all namespaces. The others have no bound.
+    pub(crate) fn new(round_bytes: u64, budgets: Vec<u64>) -> Self {
         Self {
-            broker: Broker::new(round_bytes),
+            broker: Broker::new(round_bytes).with_budgets(budgets),
             tenants: Default::default(),
             alone: NAMES.map(Alone::new),
             now: 1_000_000,

@@ -17,10 +17,17 @@ pub(crate) struct ShownNamespace {
 }
 
 /// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
-const FAMILIES: [(&str, &str, &str); 9] = [
+const FAMILIES: [(&str, &str, &str); 12] = [
     ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
     ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
     ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
+    ("namespace_unwritten_bytes", "gauge", "Bytes of a namespace's records that wait for the disk"),
+    ("namespace_work_units", "counter", "Units of work that a shard has done for a namespace"),
+    (
+        "namespace_background_work_units",
+        "counter",
+        "Those units that no client asked for: work that was due, and records that compaction moved",
+    ),
     ("namespace_connections", "gauge", "Open AMQP connections of a namespace"),
     (
         "namespace_connections_refused",
@@ -46,6 +53,9 @@ impl ShownNamespace {
             of_node.map_or(0, |figures| figures.entities),
             of_node.map_or(0, |figures| figures.live_bytes),
             of_node.map_or(0, |figures| figures.appended_bytes),
+            of_node.map_or(0, |figures| figures.unwritten_bytes),
+            of_node.map_or(0, |figures| figures.work),
+            of_node.map_or(0, |figures| figures.background_work),
             served.connections() as u64,
             served.refused_connections() as u64,
             served.ingress_credit.bytes() as u64,

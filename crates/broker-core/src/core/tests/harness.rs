@@ -9,7 +9,7 @@ use crate::{
     Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
     EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
     QueueId, QuotaError, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError, StoredRecord,
-    SubQueue, Ticket, Timestamp, UnsettledPolicy,
+    SubQueue, Ticket, Timestamp, UnsettledPolicy, Work, WorkBudget,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.
@@ -25,6 +25,14 @@ pub(super) struct Journal {
     pub(super) full: bool,
     pub(super) memory_full: bool,
     pub(super) broken: Vec<u64>,
+    /// Work that each call may do; `None`: any.
+    pub(super) work_of_call: Option<u64>,
+    /// Rest of it.
+    left: Option<WorkBudget>,
+    /// Work of all calls.
+    pub(super) work: Work,
+    /// Times that records were made readable: once before each call that delivers or does due work.
+    pub(super) calls: u64,
 }
 
 impl Journal {
@@ -35,6 +43,8 @@ impl Journal {
 
     /// Lets the core read all that was appended so far.
     pub(super) fn make_readable(&mut self) {
+        self.calls += 1;
+        self.left = self.work_of_call.map(|work| WorkBudget::new(Work(work)));
         self.readable = self.end;
     }
 
@@ -93,6 +103,17 @@ impl Output for Journal {
 
     fn check_memory(&self) -> Result<(), QuotaError> {
         if self.memory_full { Err(QuotaError::Memory) } else { Ok(()) }
+    }
+
+    fn charge(&mut self, work: Work) {
+        self.work += work;
+        if let Some(left) = &mut self.left {
+            left.spend(work);
+        }
+    }
+
+    fn work_left(&self) -> Work {
+        self.left.unwrap_or(WorkBudget::UNBOUNDED).left()
     }
 }
 

@@ -1,0 +1,165 @@
+//! A namespace that floods the disk, or reads from it, delays another by its share only.
+
+use broker_core::{NamespaceSettings, NamespaceSlot, Work, WorkBudget};
+
+use super::*;
+use crate::{NamespaceCommand, NamespaceRequest};
+
+const SHARED: u64 = 20_000;
+const BODY: usize = 1_000;
+/// Bytes of a record beside its message, at most.
+const RECORD_MAX: u64 = BODY as u64 + 200;
+
+/// A node with the namespaces `noisy` and `quiet`, each with a queue.
+fn two() -> (Bench, NamespaceId, NamespaceId) {
+    let mut bench = Bench::new();
+    for (name, uid) in [("noisy", 1), ("quiet", 2)] {
+        let settings = NamespaceSettings::default();
+        let command = NamespaceCommand::Put { name: name.into(), settings, uid, only_create: false };
+        bench.node.change_namespace(NOW, NamespaceRequest { client: CLIENT, ticket: Ticket(1) }, command);
+        while bench.node.work(NOW) {}
+        bench.finish_io();
+    }
+    let ids = [(1, 1), (2, 2)].map(|(slot, uid)| NamespaceId { slot: NamespaceSlot(slot), uid });
+    for id in ids {
+        let create = Command::CreateEntity {
+            name: "orders".into(),
+            kind: EntityKind::Queue,
+            settings: Box::default(),
+            ticket: Ticket(1),
+        };
+        give(&mut bench, id, vec![Command::Connect, create]);
+        while bench.node.work(NOW) {}
+        bench.finish_io();
+    }
+    bench.effects();
+    let limits = NodeLimits {
+        unwritten_bytes_shared: SHARED,
+        unwritten_bytes_alone: 3 * SHARED,
+        ..NodeLimits::default()
+    };
+    bench.node = bench.node.with_limits(limits);
+    (bench, ids[0], ids[1])
+}
+
+fn give(bench: &mut Bench, id: NamespaceId, commands: Vec<Command>) {
+    bench.node.handle_batch(NOW, id, Batch { client: CLIENT, commands });
+}
+
+fn flood(count: u64) -> Vec<Command> {
+    (0..count).map(|ticket| publish_bytes(100 + ticket, BODY)).collect()
+}
+
+fn unwritten(bench: &Bench, id: NamespaceId) -> u64 {
+    bench.node.namespace(id).unwrap().unwritten_bytes
+}
+
+#[test]
+fn a_flooding_namespace_has_its_share_of_what_waits_for_the_disk_and_another_one_waits_for_nothing() {
+    let (mut bench, noisy, quiet) = two();
+    give(&mut bench, noisy, flood(200));
+    while bench.node.work(NOW) {}
+    assert!(bench.node.has_deferred_of(noisy, CLIENT));
+    let bytes = unwritten(&bench, noisy);
+    assert!((SHARED / 2..=SHARED / 2 + RECORD_MAX).contains(&bytes), "{bytes}");
+    give(&mut bench, quiet, vec![publish(Some(7))]);
+    while bench.node.work(NOW) {}
+    assert!(!bench.node.has_deferred_of(quiet, CLIENT));
+    assert_eq!(bench.node.core_of(quiet).unwrap().entity("orders").unwrap().active, 1);
+    assert!(!bench.node.is_behind(), "there is room for all");
+    // Each time the disk is done, the next share follows.
+    let mut writes = 0;
+    while bench.node.has_deferred() {
+        bench.finish_io();
+        bench.node.work(NOW);
+        assert!(unwritten(&bench, noisy) <= SHARED / 2 + RECORD_MAX);
+        writes += 1;
+        assert!(writes < 200, "it does not end");
+    }
+    assert!(writes >= 15, "{writes} writes");
+    bench.finish_io();
+    bench.node.work(NOW);
+    assert_eq!(bench.node.core_of(noisy).unwrap().entity("orders").unwrap().active, 200);
+}
+
+#[test]
+fn alone_at_work_a_namespace_has_more_and_in_a_node_of_its_own_all() {
+    let (mut bench, noisy, _) = two();
+    let later = NOW.after(Duration::from_secs(60));
+    // The others had no work for a while.
+    for now in [later, later.after(Duration::from_secs(11)), later.after(Duration::from_secs(22))] {
+        bench.node.handle_batch(now, noisy, Batch { client: CLIENT, commands: flood(1) });
+        while bench.node.work(now) {}
+        bench.finish_io();
+    }
+    let now = later.after(Duration::from_secs(22));
+    bench.node.handle_batch(now, noisy, Batch { client: CLIENT, commands: flood(200) });
+    while bench.node.work(now) {}
+    let bytes = unwritten(&bench, noisy);
+    assert!((3 * SHARED..=3 * SHARED + RECORD_MAX).contains(&bytes), "{bytes}");
+
+    let mut alone = Bench::new();
+    let limits = NodeLimits { unwritten_bytes_shared: 1, unwritten_bytes_alone: 1, ..NodeLimits::default() };
+    alone.node = alone.node.with_limits(limits);
+    alone.handle(flood(200));
+    assert!(!alone.node.has_deferred());
+}
+
+#[test]
+fn namespaces_that_are_expected_in_a_round_have_their_shares_whichever_comes_first() {
+    let (mut bench, noisy, quiet) = two();
+    let limits = NodeLimits { round_bytes_max: 60_000, ..NodeLimits::default() };
+    bench.node = bench.node.with_limits(limits);
+    let handled = |bench: &Bench| bench.node.core_of(noisy).unwrap().entity("orders").unwrap().active;
+    bench.node.expect_batch(noisy);
+    bench.node.expect_batch(quiet);
+    give(&mut bench, noisy, flood(100));
+    let first = handled(&bench);
+    assert!((24..=30).contains(&first), "{first} of 100 in half a round");
+    give(&mut bench, quiet, flood(100));
+    let second = bench.node.core_of(quiet).unwrap().entity("orders").unwrap().active;
+    assert!((24..=30).contains(&second), "{second} of 100 in half a round");
+}
+
+#[test]
+fn reads_from_disk_end_a_namespaces_turn() {
+    const MESSAGES: u64 = 200;
+    let (mut bench, noisy, _) = two();
+    give(&mut bench, noisy, flood(MESSAGES));
+    while bench.node.has_deferred() {
+        bench.node.work(NOW);
+        bench.finish_io();
+    }
+    // Another start has nothing in memory.
+    bench.disk.crash();
+    bench.node = Bench::recover(&bench.disk);
+    let open = Command::OpenConsumer {
+        consumer: LinkId(1),
+        path: orders(),
+        mode: ReceiveMode::PeekLock,
+        unsettled: UnsettledPolicy::Release,
+        session: None,
+        auto_create: false,
+    };
+    let budget = Command::ByteBudget { limit: 1 << 30, min_bytes: 0 };
+    give(&mut bench, noisy, vec![Command::Connect, budget, open]);
+    while bench.node.work(NOW) {}
+    bench.effects();
+    let before = bench.node.journal().disk_reads();
+    bench.node.set_work_budget(WorkBudget::new(Work::DISK_READ));
+    give(&mut bench, noisy, vec![Command::Credit { consumer: LinkId(1), limit: MESSAGES, drain: false }]);
+    let (mut rounds, mut delivered) = (0, 0);
+    loop {
+        let reads = bench.node.journal().disk_reads();
+        let more = bench.node.work(NOW);
+        assert!(bench.node.journal().disk_reads() - reads <= 2, "one read ends the turn");
+        delivered += bench.effects().iter().filter(|effect| matches!(effect, Effect::Delivery(_))).count();
+        rounds += 1;
+        if !more {
+            break;
+        }
+    }
+    let reads = bench.node.journal().disk_reads() - before;
+    assert_eq!(delivered as u64, MESSAGES);
+    assert!(reads >= 2 && rounds >= reads, "{reads} reads in {rounds} rounds");
+}
