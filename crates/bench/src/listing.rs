@@ -22,6 +22,7 @@ use super::broker::Broker;
 use super::growth::client::{Client, Template};
 use super::measure::short;
 use crate::Fallible;
+use crate::figures::median;
 use crate::table::{self, thousands};
 use onlooker::{Looked, Onlooker};
 
@@ -145,12 +146,6 @@ impl ListingResult {
             short(spells.looked.iter().map(|looked| looked.slowest_ms).fold(0.0, f64::max)),
         ]
     }
-}
-
-fn median(all: impl Iterator<Item = f64>) -> f64 {
-    let mut all: Vec<f64> = all.collect();
-    all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or_default()
 }
 
 /// Each store with everybody who may be beside the sender, [`SPELLS`] times for each of `reps`.

@@ -18,10 +18,10 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::progress::{Counts, Progress};
 use crate::Fallible;
 use crate::process_usage::{cpu, rss_kb};
 
+pub(crate) use self::progress::{Counts, Progress};
 pub(crate) use self::socket::{Opened, connect, refused};
 
 /// The broker under load.
@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) address: String,
     /// User and password for SASL PLAIN; ANONYMOUS without.
     pub(crate) user: Option<(String, String)>,
+    /// Another namespace than the default one.
+    pub(crate) namespace: Option<String>,
     /// Process whose CPU and memory are reported.
     pub(crate) pid: Option<u32>,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Load {
     pub(crate) pace: Loop,
     /// Credit of a receiver, topped up at half.
     pub(crate) credit: u32,
+    /// Messages that are acknowledged before the receivers ask for the first one.
+    pub(crate) starts_behind: u64,
     pub(crate) extent: Extent,
 }
 
@@ -83,13 +87,25 @@ pub(crate) struct Outcome {
     pub(crate) sent: u64,
     pub(crate) acknowledged: u64,
     pub(crate) received: u64,
-    /// From handing a message to the socket until its acknowledgement was read.
+    /// From the time a message was due (open loop) or made (closed loop) until its acknowledgement was read.
     pub(crate) acknowledgement: Option<Percentiles>,
-    /// From the time a message was due (open loop) or made (closed loop) until it was read.
+    /// The slowest of these, in microseconds.
+    pub(crate) slowest: Option<f64>,
+    /// From the time a message was due until the generator handed it to the socket (open loop).
+    pub(crate) delay: Option<Percentiles>,
+    /// From the same time until the message was read.
     pub(crate) end_to_end: Option<Percentiles>,
     /// CPU of the broker for each message, sent and received.
     pub(crate) broker_cpu_us: Option<f64>,
     pub(crate) rss_kb: Option<f64>,
+}
+
+/// Times of a run, as [`Outcome`] has them.
+struct Times {
+    acknowledgement: Option<Percentiles>,
+    slowest: Option<f64>,
+    delay: Option<Percentiles>,
+    end_to_end: Option<Percentiles>,
 }
 
 /// Time for the last acknowledgements and for the backlog after the measured part.
@@ -104,26 +120,57 @@ impl Load {
 
     /// The same with another time for what is left over at the end.
     fn run_with(&self, peer: &Peer, drain_limit: Duration) -> Fallible<Outcome> {
+        let (outcome, times) = self.around(peer, |progress| self.measure(peer, progress, drain_limit))?;
+        Ok(Outcome {
+            acknowledgement: times.acknowledgement,
+            slowest: times.slowest,
+            delay: times.delay,
+            end_to_end: times.end_to_end,
+            ..outcome
+        })
+    }
+
+    /// Does `work` while the broker is under this load, whose extent does not count. Afterwards everything that was sent has
+    /// to be received within `drain_limit`.
+    pub(crate) fn beside<T>(
+        &self,
+        peer: &Peer,
+        drain_limit: Duration,
+        work: impl FnOnce(&Progress) -> Fallible<T>,
+    ) -> Fallible<T> {
+        let whole = |progress: &Progress| {
+            let done = work(progress)?;
+            progress.stop_sending();
+            self.drain(progress, drain_limit)?;
+            Ok(done)
+        };
+        self.around(peer, whole).map(|(done, _)| done)
+    }
+
+    /// Does `work` while both threads run.
+    fn around<T>(&self, peer: &Peer, work: impl FnOnce(&Progress) -> Fallible<T>) -> Fallible<(T, Times)> {
         let progress = Progress::new();
         let mut senders = sender::Senders::connect(self, peer, &progress)?;
         let mut receivers = receiver::Receivers::connect(self, peer, &progress)?;
-        thread::scope(|scope| {
+        let done = thread::scope(|scope| {
             let sending = scope.spawn(|| progress.guard(|| senders.run()));
             let receiving = scope.spawn(|| progress.guard(|| receivers.run()));
-            let measured = self.measure(peer, &progress, drain_limit);
-            // Both threads have to end, also after a failed measurement.
+            let done = work(&progress);
+            // Both threads have to end, also after failed work.
             progress.end();
             let ended = [sending.join(), receiving.join()];
             for end in ended {
                 end.map_err(|_| "a thread of the generator has panicked")??;
             }
-            measured
-        })
-        .map(|mut outcome| {
-            outcome.acknowledgement = senders.latencies();
-            outcome.end_to_end = receivers.latencies();
-            outcome
-        })
+            done
+        })?;
+        let times = Times {
+            acknowledgement: senders.latencies(),
+            slowest: senders.slowest(),
+            delay: senders.delays(),
+            end_to_end: receivers.latencies(),
+        };
+        Ok((done, times))
     }
 
     fn measure(&self, peer: &Peer, progress: &Progress, drain_limit: Duration) -> Fallible<Outcome> {
@@ -132,9 +179,9 @@ impl Load {
             Extent::Time { warm_up, measured } => {
                 progress.wait(warm_up)?;
                 let (begin, before, cpu_before) = (Instant::now(), progress.counts(), used()?);
-                progress.measure(true);
+                progress.measured().begin(progress.now());
                 progress.wait(measured)?;
-                progress.measure(false);
+                progress.measured().end(progress.now());
                 let (seconds, after, cpu_after) = (begin.elapsed(), progress.counts(), used()?);
                 progress.stop_sending();
                 let outcome = self.outcome(seconds, after - before, cpu_before.zip(cpu_after), peer);
@@ -143,7 +190,7 @@ impl Load {
             }
             Extent::Messages(messages) => {
                 let (begin, cpu_before) = (Instant::now(), used()?);
-                progress.measure(true);
+                progress.measured().begin(progress.now());
                 let done = |counts: Counts| {
                     if self.senders > 0 {
                         counts.acknowledged >= messages

@@ -8,6 +8,7 @@
 mod broker;
 mod checkout;
 mod creating;
+mod figures;
 mod growth;
 mod http;
 mod limits;
@@ -15,6 +16,7 @@ mod listing;
 mod load;
 mod machine;
 mod measure;
+mod neighbours;
 mod ports;
 mod process_usage;
 mod relay;
@@ -67,6 +69,9 @@ struct Run {
     /// Measured seconds of each run
     #[arg(long, default_value_t = 5)]
     seconds: u64,
+    /// Megabytes that wait in the full namespace of `neighbours`; the disk needs a little more than that
+    #[arg(long, default_value_t = neighbours::BACKLOG_MB)]
+    backlog_mb: u64,
     /// Another build of the broker
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -132,7 +137,7 @@ impl LoadArgs {
     fn run(self) -> Fallible<()> {
         let user = self.user.as_deref().map(|user| user.split_once(':').ok_or("`--user` is `USER:PASSWORD`"));
         let user = user.transpose()?.map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let peer = Peer { port: self.port, address: self.address, user, pid: self.pid };
+        let peer = Peer { port: self.port, address: self.address, user, namespace: None, pid: self.pid };
         let extent = match self.count {
             Some(messages) => Extent::Messages(messages),
             None => Extent::Time {
@@ -152,6 +157,7 @@ impl LoadArgs {
             durable: self.durable,
             pace,
             credit: self.credit,
+            starts_behind: 0,
             extent,
         };
         println!("{}", load.run(&peer)?);

@@ -85,6 +85,7 @@ impl Bench {
             durable: scenario.durable,
             pace: Loop::Closed { window, max_backlog },
             credit: if scenario.durable { window.clamp(100, 1_000) } else { window },
+            starts_behind: 0,
             extent: self.extent(),
         };
         let limit = limits.messages(scenario);
@@ -116,6 +117,7 @@ impl Bench {
             durable: scenario.durable,
             pace: Loop::Open { rate },
             credit: 1_000,
+            starts_behind: 0,
             extent: self.extent(),
         };
         let sync = scenario.durable.then_some(limits.sync_us);
@@ -310,13 +312,14 @@ fn filling(messages: u64) -> Load {
         durable: true,
         pace: Loop::Closed { window: FILL_WINDOW, max_backlog: None },
         credit: 0,
+        starts_behind: 0,
         extent: Extent::Messages(messages),
     }
 }
 
 fn peer(broker: &Broker, running: &Running) -> Peer {
     let user = broker.user.map(|(user, password)| (user.to_owned(), password.to_owned()));
-    Peer { port: broker.port, address: broker.address.clone(), user, pid: Some(running.pid) }
+    Peer { port: broker.port, address: broker.address.clone(), user, namespace: None, pid: Some(running.pid) }
 }
 
 /// A 99th percentile beside what the machine alone takes.

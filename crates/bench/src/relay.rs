@@ -29,7 +29,7 @@ pub(super) struct Floor {
 }
 
 /// A file whose space is there, to write over again and again.
-struct Journal {
+pub(crate) struct Journal {
     file: File,
     at: u64,
 }
@@ -39,7 +39,7 @@ const SPACE: u64 = 64 << 20;
 
 impl Journal {
     /// Made in `folder` and nowhere to be seen: it goes with the process.
-    fn new(folder: &Path) -> Fallible<Self> {
+    pub(crate) fn new(folder: &Path) -> Fallible<Self> {
         let path = folder.join("relay");
         let file = File::create_new(&path)?;
         std::fs::remove_file(&path)?;
@@ -52,12 +52,23 @@ impl Journal {
     }
 
     /// Returns when `bytes` are on disk.
-    fn keep(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.append(bytes)?;
+        self.sync()
+    }
+
+    /// Hands `bytes` to the system.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         if self.at + bytes.len() as u64 > SPACE {
             self.at = 0;
         }
         self.file.write_all_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns when all of them are on disk.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
         self.file.sync_data()
     }
 }

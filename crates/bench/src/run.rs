@@ -9,6 +9,7 @@ use crate::growth::{self, FAMILIES, Family, Grown};
 use crate::limits::Limits;
 use crate::listing::{self, ListingResult};
 use crate::measure::{Bench, Measured};
+use crate::neighbours::{self, Neighbours};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::sdk_latency::{self, Latencies};
 use crate::{Fallible, Run, checkout, creating, machine, report};
@@ -39,6 +40,17 @@ pub(crate) fn run(args: &Run) -> Fallible<bool> {
         let listed = listing::run(&ferrybus(args)?, &folder.join(listing::NAME), args.reps);
         is_broken |= listed.iter().any(ListingResult::is_broken);
         parts.push(listing::report(&listed, args.reps));
+    }
+    if wanted(neighbours::NAME) {
+        let plan = Neighbours {
+            binary: ferrybus(args)?,
+            folder: folder.join(neighbours::NAME),
+            backlog_mb: args.backlog_mb,
+            seconds: args.seconds,
+        };
+        let measured = plan.run(args.reps);
+        is_broken |= measured.is_err();
+        parts.push(plan.report(&measured, args.reps));
     }
     if wanted(creating::NAME) {
         let created = creating::run(&ferrybus(args)?, &folder.join(creating::NAME));
@@ -103,6 +115,7 @@ fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Fa
     let all = SCENARIOS.iter().map(|scenario| scenario.name);
     let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([
         listing::NAME,
+        neighbours::NAME,
         creating::NAME,
         sdk_latency::NAME,
     ]);

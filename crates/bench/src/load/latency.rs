@@ -16,6 +16,11 @@ impl Latencies {
         self.times.push(u32::try_from(nanos / 100).unwrap_or(u32::MAX));
     }
 
+    /// The longest time in microseconds; none without times.
+    pub(super) fn slowest(&self) -> Option<f64> {
+        self.times.iter().max().map(|time| f64::from(*time) / 10.0)
+    }
+
     /// p50, p99 and p99.9 in microseconds; none without times.
     pub(super) fn percentiles(&mut self) -> Option<Percentiles> {
         self.times.sort_unstable();

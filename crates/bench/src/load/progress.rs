@@ -2,7 +2,7 @@
 //!
 //! Invariant: every wait ends: by what was waited for, by its limit, or by the failure of a thread.
 
-use std::ops::Sub;
+use std::ops::{Range, Sub};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -13,10 +13,10 @@ use crate::Fallible;
 
 /// Messages so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Counts {
-    pub(super) sent: u64,
-    pub(super) acknowledged: u64,
-    pub(super) received: u64,
+pub(crate) struct Counts {
+    pub(crate) sent: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) received: u64,
 }
 
 impl Sub for Counts {
@@ -31,16 +31,45 @@ impl Sub for Counts {
     }
 }
 
+/// The measured part of a run, in nanoseconds since the epoch. The time of a message counts where the message was due in it,
+/// whenever its answer comes: a broker that stands still at the end shows, too.
+#[derive(Debug)]
+pub(super) struct MeasuredPart {
+    from: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Default for MeasuredPart {
+    /// It has not begun.
+    fn default() -> Self {
+        Self { from: AtomicU64::new(u64::MAX), until: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl MeasuredPart {
+    pub(super) fn begin(&self, now: u64) {
+        self.from.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self, now: u64) {
+        self.until.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn range(&self) -> Range<u64> {
+        self.from.load(Ordering::Relaxed)..self.until.load(Ordering::Relaxed)
+    }
+}
+
 /// Shared by the threads of one run. All orderings are relaxed: each field stands for itself, and counts that are a few
 /// microseconds old are good enough for all who read them.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Stamps count from here.
     pub(super) epoch: Instant,
     sent: AtomicU64,
     acknowledged: AtomicU64,
     received: AtomicU64,
-    measures: AtomicBool,
+    measured: MeasuredPart,
     sending_is_over: AtomicBool,
     is_over: AtomicBool,
     failure: Mutex<Option<String>>,
@@ -53,7 +82,7 @@ impl Progress {
             sent: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
             received: AtomicU64::new(0),
-            measures: AtomicBool::new(false),
+            measured: MeasuredPart::default(),
             sending_is_over: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -65,7 +94,7 @@ impl Progress {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         Counts {
             sent: self.sent.load(Ordering::Relaxed),
             acknowledged: self.acknowledged.load(Ordering::Relaxed),
@@ -85,13 +114,9 @@ impl Progress {
         self.received.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Whether latencies count.
-    pub(super) fn measures(&self) -> bool {
-        self.measures.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn measure(&self, measures: bool) {
-        self.measures.store(measures, Ordering::Relaxed);
+    /// The measured part of the run.
+    pub(super) fn measured(&self) -> &MeasuredPart {
+        &self.measured
     }
 
     pub(super) fn stop_sending(&self) {
@@ -121,7 +146,7 @@ impl Progress {
     }
 
     /// Waits for a time.
-    pub(super) fn wait(&self, time: Duration) -> Fallible<()> {
+    pub(crate) fn wait(&self, time: Duration) -> Fallible<()> {
         let end = Instant::now() + time;
         loop {
             self.check()?;
@@ -134,7 +159,7 @@ impl Progress {
     }
 
     /// Waits until the counts fit.
-    pub(super) fn until(&self, limit: Duration, fits: impl Fn(Counts) -> bool) -> Fallible<()> {
+    pub(crate) fn until(&self, limit: Duration, fits: impl Fn(Counts) -> bool) -> Fallible<()> {
         let begin = Instant::now();
         while !fits(self.counts()) {
             self.check()?;

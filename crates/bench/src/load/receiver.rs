@@ -3,6 +3,7 @@
 //! Invariant: a body of the wrong length or content, and a message behind a later one of its sender, is an error.
 
 use std::os::fd::AsFd as _;
+use std::thread;
 
 use amqp_codec::frame::{FrameKind, write_frame};
 use amqp_codec::performative::{DeliveryState, Disposition, Flow, Performative, Transfer};
@@ -21,6 +22,8 @@ use crate::Fallible;
 #[derive(Debug)]
 pub(super) struct Receivers<'a> {
     progress: &'a Progress,
+    /// Messages that are acknowledged before anything is received.
+    starts_behind: u64,
     all: Vec<Receiver>,
     checks: Checks,
 }
@@ -60,6 +63,7 @@ impl<'a> Receivers<'a> {
         let filler = vec![FILLER; load.size.saturating_sub(STAMP_BYTES)];
         Ok(Self {
             progress,
+            starts_behind: load.starts_behind,
             all,
             checks: Checks { filler, has_senders: load.senders > 0, latencies: Latencies::default() },
         })
@@ -72,6 +76,13 @@ impl<'a> Receivers<'a> {
 
     /// Receives until the run is over.
     pub(super) fn run(&mut self) -> Fallible<()> {
+        while self.progress.counts().acknowledged < self.starts_behind && !self.progress.is_over() {
+            thread::sleep(TICK);
+        }
+        for receiver in &mut self.all {
+            receiver.top_up();
+            receiver.write()?;
+        }
         let tick = Timespec::try_from(TICK)?;
         while !self.all.is_empty() && !self.progress.is_over() {
             let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.all.len());
@@ -101,7 +112,7 @@ impl Receiver {
         let address = peer.address.replace("{}", &(index % load.queues.max(1)).to_string());
         opened.attach_receiver(index, &address)?;
         let (socket, _) = opened.into_socket()?;
-        let mut receiver = Self {
+        Ok(Self {
             socket,
             credit: load.credit.max(1),
             received: 0,
@@ -111,16 +122,13 @@ impl Receiver {
             next: vec![0; usize::try_from(load.senders)?],
             assembly: Assembly::default(),
             output: BytesMut::new(),
-        };
-        receiver.top_up();
-        receiver.write()?;
-        Ok(receiver)
+        })
     }
 
     /// Reads once, checks what came, settles it and asks for more.
     fn turn(&mut self, checks: &mut Checks, progress: &Progress) -> Fallible<()> {
         self.socket.read()?;
-        let (now, measures) = (progress.now(), progress.measures());
+        let (now, measured) = (progress.now(), progress.measured().range());
         loop {
             let Some((performative, payload)) = self.socket.next()? else { break };
             match performative {
@@ -132,7 +140,7 @@ impl Receiver {
                     self.left = self.left.saturating_sub(1);
                     self.open = Some((self.open.map_or(id, |(first, _)| first), id));
                     check_order(&mut self.next, stamp)?;
-                    if measures && checks.has_senders {
+                    if checks.has_senders && measured.contains(&stamp.due) {
                         checks.latencies.note(now.saturating_sub(stamp.due));
                     }
                 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no sender exceeds the link credit or the session window that the broker has granted.
 
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::template::{Stamp, Template};
 use super::{Extent, Load, Loop, Peer, Percentiles};
 use crate::Fallible;
 
-/// Times that an unacknowledged message was sent at, by delivery-id. A power of two, more than any window or credit that is used.
+/// Times at which unacknowledged messages were due, by delivery-id. A power of two, more than any window or credit that is used.
 const TIMES: usize = 1 << 17;
 /// Longest wait: a backlog that has shrunk and the end of the run wake nobody.
 const PATIENCE: Duration = Duration::from_micros(500);
@@ -30,6 +31,8 @@ pub(super) struct Senders<'a> {
     progress: &'a Progress,
     all: Vec<Sender>,
     latencies: Latencies,
+    /// Delays between the time at which a message was due and that at which it was handed to the socket.
+    delays: Latencies,
     /// Messages that were begun, of all senders.
     begun: u64,
     /// Start of an open loop, in nanoseconds since the epoch.
@@ -57,12 +60,30 @@ impl<'a> Senders<'a> {
     pub(super) fn connect(load: &'a Load, peer: &Peer, progress: &'a Progress) -> Fallible<Self> {
         let all =
             (0..load.senders).map(|index| Sender::connect(index, load, peer)).collect::<Fallible<_>>()?;
-        Ok(Self { load, progress, all, latencies: Latencies::default(), begun: 0, began_at: progress.now() })
+        Ok(Self {
+            load,
+            progress,
+            all,
+            latencies: Latencies::default(),
+            delays: Latencies::default(),
+            begun: 0,
+            began_at: progress.now(),
+        })
     }
 
     /// Percentiles of the acknowledgement.
     pub(super) fn latencies(&mut self) -> Option<Percentiles> {
         self.latencies.percentiles()
+    }
+
+    /// The slowest acknowledgement, in microseconds.
+    pub(super) fn slowest(&self) -> Option<f64> {
+        self.latencies.slowest()
+    }
+
+    /// Percentiles of the delay of an open loop's generator.
+    pub(super) fn delays(&mut self) -> Option<Percentiles> {
+        self.delays.percentiles()
     }
 
     /// Sends until the run is over, and reads the answers.
@@ -79,11 +100,11 @@ impl<'a> Senders<'a> {
             poll(&mut fds, Some(&Timespec::try_from(wait)?))?;
             let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
             drop(fds);
-            let (now, measures) = (self.progress.now(), self.progress.measures());
+            let (now, measured) = (self.progress.now(), self.progress.measured().range());
             for (sender, ready) in self.all.iter_mut().zip(ready) {
                 if ready.intersects(!PollFlags::OUT) {
                     let before = sender.acknowledged;
-                    sender.read(now, measures.then_some(&mut self.latencies))?;
+                    sender.read(now, &measured, &mut self.latencies)?;
                     self.progress.acknowledged(u64::from(sender.acknowledged.wrapping_sub(before)));
                 }
             }
@@ -112,7 +133,7 @@ impl<'a> Senders<'a> {
             let now = self.progress.now();
             let mut count = 0;
             while left > 0 && sender.may_send(window) {
-                sender.append(now, now);
+                sender.append(now);
                 left -= 1;
                 count += 1;
             }
@@ -126,7 +147,7 @@ impl<'a> Senders<'a> {
     fn send_open(&mut self, rate: u32) -> Fallible<Duration> {
         let senders = u64::from(self.load.senders);
         let interval = |number: u64| number.saturating_mul(1_000_000_000) / u64::from(rate.max(1));
-        let now = self.progress.now();
+        let (now, measured) = (self.progress.now(), self.progress.measured().range());
         let mut due = self.began_at + interval(self.begun);
         while due <= now && self.progress.may_send() {
             let index = usize::try_from(self.begun % senders)?;
@@ -134,7 +155,10 @@ impl<'a> Senders<'a> {
             let Some(sender) = self.all.get_mut(index).filter(|sender| sender.may_send(u32::MAX)) else {
                 break;
             };
-            sender.append(now, due);
+            sender.append(due);
+            if measured.contains(&due) {
+                self.delays.note(now - due);
+            }
             self.progress.sent(1);
             self.begun += 1;
             due = self.began_at + interval(self.begun);
@@ -170,7 +194,10 @@ impl Sender {
             times: vec![0; TIMES],
         };
         for performative in early {
-            sender.handle(performative, 0, None)?;
+            match performative {
+                Performative::Flow(flow) => sender.granted(&flow),
+                other => refuse(&other)?,
+            }
         }
         Ok(sender)
     }
@@ -186,56 +213,46 @@ impl Sender {
             && self.socket.unwritten() + self.template.len() <= WRITE_BYTES
     }
 
-    fn append(&mut self, now: u64, due: u64) {
+    fn append(&mut self, due: u64) {
         let id = self.sent;
         let stamp = Stamp { sender: self.index, number: u64::from(id), due };
         self.template.append(&mut self.socket.output, id, stamp);
         if let Some(time) = self.times.get_mut(id as usize % TIMES) {
-            *time = now;
+            *time = due;
         }
         self.sent = id.wrapping_add(1);
         self.next_frame = self.next_frame.wrapping_add(self.template.frames);
     }
 
-    fn read(&mut self, now: u64, mut latencies: Option<&mut Latencies>) -> Fallible<()> {
+    /// Reads once. Times of messages that were due in the `measured` part are noted.
+    fn read(&mut self, now: u64, measured: &Range<u64>, latencies: &mut Latencies) -> Fallible<()> {
         self.socket.read()?;
         while let Some((performative, _)) = self.socket.next()? {
-            self.handle(performative, now, latencies.as_deref_mut())?;
+            match performative {
+                Performative::Disposition(answer) => self.answered(&answer, now, measured, latencies)?,
+                Performative::Flow(flow) => self.granted(&flow),
+                other => refuse(&other)?,
+            }
         }
         Ok(())
-    }
-
-    fn handle(
-        &mut self,
-        performative: Performative,
-        now: u64,
-        latencies: Option<&mut Latencies>,
-    ) -> Fallible<()> {
-        match performative {
-            Performative::Disposition(disposition) => self.answered(&disposition, now, latencies),
-            Performative::Flow(flow) => {
-                self.granted(&flow);
-                Ok(())
-            }
-            other => refuse(&other),
-        }
     }
 
     fn answered(
         &mut self,
         answer: &Disposition,
         now: u64,
-        latencies: Option<&mut Latencies>,
+        measured: &Range<u64>,
+        latencies: &mut Latencies,
     ) -> Fallible<()> {
         if !matches!(answer.state, Some(DeliveryState::Accepted)) {
             return Err(format!("a message was answered {:?}", answer.state).into());
         }
         let count = answer.last.unwrap_or(answer.first).wrapping_sub(answer.first).wrapping_add(1);
         self.acknowledged = self.acknowledged.wrapping_add(count);
-        if let Some(latencies) = latencies {
-            for id in (0..count).map(|step| answer.first.wrapping_add(step)) {
-                let sent = self.times.get(id as usize % TIMES).copied().unwrap_or(now);
-                latencies.note(now.saturating_sub(sent));
+        for id in (0..count).map(|step| answer.first.wrapping_add(step)) {
+            let due = self.times.get(id as usize % TIMES).copied().unwrap_or(now);
+            if measured.contains(&due) {
+                latencies.note(now.saturating_sub(due));
             }
         }
         Ok(())

@@ -34,7 +34,8 @@ pub(crate) fn connect(peer: &Peer) -> Fallible<Opened> {
         Some((user, password)) => wire.script.sasl_plain(user, password),
         None => wire.script.sasl("ANONYMOUS", None),
     };
-    wire.script.open_with(Open { max_frame_size: MAX_FRAME, ..Open::new("bench") }).begin(0);
+    let hostname = peer.namespace.as_ref().map(|namespace| format!("vhost:{namespace}"));
+    wire.script.open_with(Open { hostname, max_frame_size: MAX_FRAME, ..Open::new("bench") }).begin(0);
     let (mut open, mut begin) = (None, None);
     while begin.is_none() {
         match wire.next_frame()?.performative {

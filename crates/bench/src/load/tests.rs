@@ -44,7 +44,7 @@ fn peer(fault: Fault) -> Peer {
             thread::spawn(move || queue.serve(stream.unwrap()));
         }
     });
-    Peer { port, address: "queue".to_owned(), user: None, pid: None }
+    Peer { port, address: "queue".to_owned(), user: None, namespace: None, pid: None }
 }
 
 impl Queue {
@@ -150,6 +150,7 @@ fn load(pace: Loop) -> Load {
         durable: false,
         pace,
         credit: 100,
+        starts_behind: 0,
         extent: Extent::Time { warm_up: Duration::from_millis(50), measured: Duration::from_millis(200) },
     }
 }
@@ -207,4 +208,54 @@ fn a_run_that_only_sends_has_the_rate_of_its_senders() {
 fn the_rate_is_that_of_the_slower_side() {
     let outcome = Outcome { seconds: 2.0, sent: 400, acknowledged: 400, received: 300, ..Outcome::default() };
     assert!((outcome.rate() - 150.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_beside_a_load_is_done_once_the_backlog_is_there_and_all_is_received_afterwards() {
+    let backlog = 150;
+    let pace = Loop::Closed { window: 50, max_backlog: Some(backlog) };
+    let load = Load { starts_behind: backlog, ..load(pace) };
+    let at_the_backlog = load
+        .beside(&peer(Fault::None), Duration::from_secs(20), |progress| {
+            progress.until(Duration::from_secs(20), |counts| counts.acknowledged >= backlog)?;
+            progress.until(Duration::from_secs(20), |counts| counts.received > 0)?;
+            Ok(progress.counts())
+        })
+        .unwrap();
+    assert!(at_the_backlog.sent >= backlog);
+    assert!(at_the_backlog.sent <= at_the_backlog.received + backlog);
+}
+
+#[test]
+fn receivers_that_start_behind_ask_for_nothing_before() {
+    let load = Load { starts_behind: 150, ..load(Loop::Closed { window: 50, max_backlog: Some(100) }) };
+    // The senders never get as far as that, for nobody receives.
+    let received = load.beside(&peer(Fault::None), Duration::from_secs(20), |progress| {
+        progress.until(Duration::from_secs(20), |counts| counts.acknowledged == 100)?;
+        let received = progress.counts().received;
+        Err::<(), _>(format!("{received} received").into())
+    });
+    assert_eq!(received.unwrap_err().to_string(), "0 received");
+}
+
+#[test]
+fn a_message_that_is_lost_beside_other_work_leaves_no_figure_of_it() {
+    let error = load(CLOSED)
+        .beside(&peer(Fault::Loses), Duration::from_millis(300), |progress| {
+            progress.until(Duration::from_secs(20), |counts| counts.acknowledged > 20)
+        })
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("acknowledged"), "{error}");
+}
+
+#[test]
+fn the_time_of_a_message_counts_from_when_it_was_due_and_where_that_was_measured() {
+    let load = Load { receivers: 0, ..load(Loop::Open { rate: 500 }) };
+    let outcome = load.run(&peer(Fault::None)).unwrap();
+    let ([p50, p99, _], [_, late, _]) = (outcome.acknowledgement.unwrap(), outcome.delay.unwrap());
+    let slowest = outcome.slowest.unwrap();
+    assert!(0.0 < p50 && p50 <= p99 && p99 <= slowest);
+    // The answer is never there before the message was handed over.
+    assert!(late <= slowest, "{late} of {slowest}");
 }
