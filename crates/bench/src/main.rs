@@ -22,6 +22,7 @@ mod process_usage;
 mod relay;
 mod report;
 mod run;
+mod scale;
 mod scenario;
 mod sdk_latency;
 mod table;

@@ -10,6 +10,7 @@ use crate::limits::Limits;
 use crate::listing::{self, ListingResult};
 use crate::measure::{Bench, Measured};
 use crate::neighbours::{self, Neighbours};
+use crate::scale::{self, Scale};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::sdk_latency::{self, Latencies};
 use crate::{Fallible, Run, checkout, creating, machine, report};
@@ -48,6 +49,12 @@ pub(crate) fn run(args: &Run) -> Fallible<bool> {
             backlog_mb: args.backlog_mb,
             seconds: args.seconds,
         };
+        let measured = plan.run(args.reps);
+        is_broken |= measured.is_err();
+        parts.push(plan.report(&measured, args.reps));
+    }
+    if wanted(scale::NAME) {
+        let plan = Scale { folder: folder.join(scale::NAME), seconds: args.seconds };
         let measured = plan.run(args.reps);
         is_broken |= measured.is_err();
         parts.push(plan.report(&measured, args.reps));
@@ -116,6 +123,7 @@ fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Fa
     let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([
         listing::NAME,
         neighbours::NAME,
+        scale::NAME,
         creating::NAME,
         sdk_latency::NAME,
     ]);

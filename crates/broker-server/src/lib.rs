@@ -24,6 +24,7 @@ mod fault_subscription;
 mod full_log;
 mod host_table;
 mod http;
+mod in_process;
 mod ingress_credit;
 mod io_threads;
 mod jwks_refresh;
@@ -62,6 +63,7 @@ mod wrong_protocol;
 
 pub use config::{EntityPlan, MissingRight, NamespacePlan, ServerConfig};
 pub use host_table::{HostLookup, HostTable, NameConflict};
+pub use in_process::{InProcessClient, InProcessShards};
 pub use jwks_refresh::KeySource;
 pub use namespace_names::{HostName, HostNameError, NamespaceName};
 pub use node_identity::IdentityError;

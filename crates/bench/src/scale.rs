@@ -1,0 +1,255 @@
+//! Messages a second of one, two and four shards: executors and journals alone, without connections.
+//!
+//! Threads of this process make publish commands and take the answers. They are as many as the most shards, each with a
+//! client in one shard, so that every number of shards has the same load; with one shard all of them share it, and with four
+//! each has its own. As in the server, a thread that submits runs the node unless another one does, and each journal is written
+//! by a thread of its own. The parts that one shard cannot do at once are measured by themselves in the same run, and give the
+//! estimate for machines with more cores.
+//!
+//! Invariant: a run in which a message was refused, or whose answer is missing or out of order, has no figure.
+
+mod estimate;
+mod generator;
+mod serial;
+mod syncs;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use broker_log::{Durability, JournalConfig};
+use broker_server::{InProcessShards, ServerConfig};
+
+use crate::Fallible;
+use crate::figures::median;
+use crate::measure::short;
+use crate::process_usage::cpu;
+use crate::table::{self, thousands};
+use estimate::{Machine, SerialParts};
+use generator::{BATCH, WINDOW};
+
+/// Name for `--scenario`.
+pub(super) const NAME: &str = "scale";
+
+/// Numbers of shards that are measured.
+const SHARDS: [u16; 3] = [1, 2, 4];
+/// Threads that make commands: one for each of the most shards.
+const GENERATORS: u16 = 4;
+/// Smallest ratio of two shards to one on two cores.
+const GOAL: f64 = 1.6;
+/// Cores that are estimated, with a shard for each.
+const CORES: [u16; 2] = [8, 32];
+
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Arguments of the scenario.
+pub(super) struct Scale {
+    /// Folder of the journals, which are removed at the end.
+    pub(super) folder: PathBuf,
+    /// Measured seconds of each number of shards.
+    pub(super) seconds: u64,
+}
+
+/// One run of one number of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Throughput {
+    messages_a_second: f64,
+    /// CPU of the process for each message, the generators' included.
+    cpu_us: f64,
+    /// Messages that one sync has made durable, of all journals.
+    messages_a_sync: f64,
+}
+
+/// One run of everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measurement {
+    /// In the order of [`SHARDS`].
+    throughputs: Vec<Throughput>,
+    serial: SerialParts,
+    /// For each of [`CORES`], syncs a second of as many journals at once.
+    syncs: Vec<f64>,
+}
+
+impl Scale {
+    /// Measures `reps` times, every number of shards in turn.
+    pub(super) fn run(&self, reps: usize) -> Result<Vec<Measurement>, String> {
+        let mut all = Vec::new();
+        for rep in 1..=reps.max(1) {
+            println!("{NAME}, {rep} of {} …", reps.max(1));
+            let measured = self.measure();
+            let removed = self.remove_folder();
+            let measurement =
+                measured.and_then(|done| removed.map(|()| done)).map_err(|error| error.to_string())?;
+            for row in rows(std::slice::from_ref(&measurement)) {
+                println!("  {}", row.join(" | "));
+            }
+            all.push(measurement);
+        }
+        Ok(all)
+    }
+
+    fn remove_folder(&self) -> Fallible<()> {
+        if self.folder.is_dir() {
+            std::fs::remove_dir_all(&self.folder)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self) -> Fallible<Measurement> {
+        let mut throughputs = Vec::new();
+        for shards in SHARDS {
+            self.remove_folder()?;
+            throughputs.push(self.throughput(shards)?);
+        }
+        self.remove_folder()?;
+        // One sync makes as much durable as with one shard.
+        let batches = throughputs.first().map_or(1.0, |one| one.messages_a_sync) / f64::from(BATCH);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+        let serial = serial::measure(&self.folder, batches.round().max(1.0) as u32, self.measured())?;
+        self.remove_folder()?;
+        std::fs::create_dir_all(&self.folder)?;
+        let syncs = CORES.into_iter().map(|cores| syncs::measure(&self.folder, cores, serial.bytes_a_sync));
+        let syncs = syncs.collect::<Fallible<Vec<f64>>>()?;
+        Ok(Measurement { throughputs, serial, syncs })
+    }
+
+    fn measured(&self) -> Duration {
+        Duration::from_secs(self.seconds.max(1))
+    }
+
+    fn throughput(&self, shards: u16) -> Fallible<Throughput> {
+        println!("  {shards} shards …");
+        throughput(&self.folder, shards, WARM_UP, self.measured())
+    }
+
+    /// The part of the report.
+    pub(super) fn report(&self, measured: &Result<Vec<Measurement>, String>, reps: usize) -> String {
+        let rows = match measured {
+            Ok(all) => rows(all),
+            Err(error) => vec![vec![NAME.to_owned(), format!("no result: {error}")]],
+        };
+        let header = ["shards", "messages/s", "× one shard", "goal", "CPU µs/msg", "messages a sync"];
+        let estimates = measured.as_ref().map(|all| estimates(all)).unwrap_or_default();
+        format!(
+            "Scale: publish commands of 1 KiB through executors and journals with fsync, {GENERATORS} threads that make them and take the\\n\
+             answers, {BATCH} commands a batch, {} messages without an answer at most; {} s each, medians of {}; the ratio is the median of\\n\
+             the runs' own ratios. CPU is that of the whole process.\\n\\n{}\\n{estimates}",
+            thousands(u64::from(WINDOW) * u64::from(GENERATORS)),
+            self.measured().as_secs(),
+            reps.max(1),
+            table::markdown(&header, &rows),
+        )
+    }
+}
+
+fn config(folder: &Path, shards: u16) -> ServerConfig {
+    let journal = JournalConfig { durability: Durability::Fsync, ..JournalConfig::default() };
+    ServerConfig { data_dir: folder.to_owned(), journal, shards, ..ServerConfig::default() }
+}
+
+/// Runs so many shards under the load of all generators.
+fn throughput(folder: &Path, shards: u16, warm_up: Duration, measured: Duration) -> Fallible<Throughput> {
+    let all = InProcessShards::start(&config(folder, shards))?;
+    let (accepted, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let syncs =
+        || -> u64 { (0..shards).filter_map(|shard| all.journal(shard)).map(|stats| stats.syncs).sum() };
+    let throughput = thread::scope(|scope| -> Fallible<Throughput> {
+        let mut generators = Vec::new();
+        for number in 0..GENERATORS {
+            let client = all.client(number % shards).ok_or("a shard is missing")?;
+            let (accepted, over) = (&accepted, &over);
+            generators.push(scope.spawn(move || {
+                let end = generator::run(&client, number, accepted, over);
+                // Without one of them the figure would be another one.
+                over.store(true, Ordering::Relaxed);
+                end.map_err(|error| error.to_string())
+            }));
+        }
+        thread::sleep(warm_up);
+        let used = || -> Fallible<_> {
+            Ok((Instant::now(), accepted.load(Ordering::Relaxed), cpu(std::process::id())?))
+        };
+        let (syncs_before, (begin, count, cpu)) = (syncs(), used()?);
+        thread::sleep(measured);
+        let (end, count_now, cpu_now) = used()?;
+        let syncs = syncs().saturating_sub(syncs_before);
+        over.store(true, Ordering::Relaxed);
+        for generator in generators {
+            generator.join().map_err(|_| "a generator has panicked")??;
+        }
+        Throughput::of(end - begin, count_now - count, cpu_now.saturating_sub(cpu), syncs)
+    })?;
+    if !all.stop() {
+        return Err("a journal has failed".into());
+    }
+    Ok(throughput)
+}
+
+impl Throughput {
+    #[expect(clippy::cast_precision_loss, reason = "nobody sends 2^52 messages in a run")]
+    fn of(elapsed: Duration, messages: u64, cpu: Duration, syncs: u64) -> Fallible<Self> {
+        if messages == 0 || syncs == 0 {
+            return Err("no message became durable".into());
+        }
+        let messages = messages as f64;
+        Ok(Self {
+            messages_a_second: messages / elapsed.as_secs_f64(),
+            cpu_us: cpu.as_secs_f64() * 1e6 / messages,
+            messages_a_sync: messages / syncs as f64,
+        })
+    }
+}
+
+/// Medians of each number of shards.
+fn rows(all: &[Measurement]) -> Vec<Vec<String>> {
+    let row = |(index, shards): (usize, u16)| {
+        let of = |figure: fn(&Throughput) -> f64| {
+            median(all.iter().filter_map(|one| one.throughputs.get(index)).map(figure))
+        };
+        let ratio = median(all.iter().filter_map(|one| one.ratio(index)));
+        let goal = match shards {
+            2 if ratio >= GOAL => format!("≥ {GOAL}"),
+            2 => format!("≥ {GOAL}: missed"),
+            _ => String::new(),
+        };
+        vec![
+            shards.to_string(),
+            format!("{:.0}", of(|one| one.messages_a_second)),
+            format!("{ratio:.2}"),
+            goal,
+            short(of(|one| one.cpu_us)),
+            format!("{:.0}", of(|one| one.messages_a_sync)),
+        ]
+    };
+    SHARDS.into_iter().enumerate().map(row).collect()
+}
+
+impl Measurement {
+    /// Ratio of the throughput of one number of shards to that of one shard in the same run.
+    fn ratio(&self, index: usize) -> Option<f64> {
+        let one = self.throughputs.first()?.messages_a_second;
+        (one > 0.0).then_some(self.throughputs.get(index)?.messages_a_second / one)
+    }
+}
+
+/// The serial parts, the formula and the estimates.
+fn estimates(all: &[Measurement]) -> String {
+    let of = |figure: fn(&Measurement) -> f64| median(all.iter().map(figure));
+    let serial = SerialParts {
+        node_us: of(|one| one.serial.node_us),
+        write_us: of(|one| one.serial.write_us),
+        messages_a_sync: of(|one| one.serial.messages_a_sync),
+        bytes_a_sync: of(|one| one.serial.bytes_a_sync),
+    };
+    let cpu_us = of(|one| one.throughputs.first().map_or(0.0, |one| one.cpu_us));
+    let machines = CORES.into_iter().enumerate().map(|(index, cores)| Machine {
+        cores,
+        cpu_us,
+        syncs: median(all.iter().filter_map(|one| one.syncs.get(index).copied())),
+    });
+    estimate::report(serial, &machines.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;
