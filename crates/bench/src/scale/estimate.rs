@@ -2,7 +2,7 @@
 //!
 //! A shard does two things one after the other: its node handles a message in `n`, and its journal writes and syncs `B` messages
 //! in `w`. Both go on at once, for the node works while the disk does. So one shard carries at most the smaller of `1/n` and
-//! `B/w`. With `S` shards on `C` cores the rate is the least of
+//! `B/w`. With `S` shards on `C` cores, each under the load that one shard had, the rate is the least of
 //!
 //! - `S × min(1/n, B/w)`: the serial parts (Amdahl's law for each shard, between which nothing is serial);
 //! - `C/c`, where `c` is the CPU of the whole process for a message: generators, node and disk thread;
@@ -90,10 +90,10 @@ pub(super) fn report(serial: SerialParts, machines: &[Machine]) -> String {
     let SerialParts { node_us, write_us, messages_a_sync, bytes_a_sync } = serial;
     let cpu_us = machines.first().map_or(0.0, |machine| machine.cpu_us);
     format!(
-        "Measured in the same run: the node takes n = {node_us:.2} µs of CPU for a message; a write with its sync takes w = {write_us:.0} µs\\n\
-         for B = {messages_a_sync:.0} messages ({:.0} KiB); the process takes c = {cpu_us:.2} µs of CPU for a message. S shards on C cores carry\\n\
-         the least of S × min(1/n, B/w), C/c and B × s(S), where s(S) is the number of such syncs a second that S journals reach on\\n\
-         this disk at once. It is an estimate: memory bandwidth, shared caches and connections are not in it.\\n\\n{}",
+        "Measured in the same run: the node takes n = {node_us:.2} µs of CPU for a message; a write with its sync takes w = {write_us:.0} µs\n\
+         for B = {messages_a_sync:.0} messages ({:.0} KiB); the process takes c = {cpu_us:.2} µs of CPU for a message. S shards on C cores, each\n\
+         under the load of one, carry the least of S × min(1/n, B/w), C/c and B × s(S), where s(S) is the number of such syncs a\n\
+         second that S journals reach on this disk at once. It is an estimate: memory bandwidth, shared caches and connections are not in it.\n\n{}",
         bytes_a_sync / 1024.0,
         table::markdown(&header, &rows)
     )

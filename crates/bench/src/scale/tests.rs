@@ -8,7 +8,11 @@ fn measurement(rates: [f64; 3]) -> Measurement {
         |messages_a_second| Throughput { messages_a_second, cpu_us: 3.0, messages_a_sync: 1_000.0 };
     let serial =
         SerialParts { node_us: 2.0, write_us: 1_000.0, messages_a_sync: 1_000.0, bytes_a_sync: 1_048_576.0 };
-    Measurement { throughputs: rates.map(throughput).to_vec(), serial, syncs: vec![3_000.0, 4_000.0] }
+    Measurement {
+        throughputs: rates.map(throughput).to_vec(),
+        serial,
+        syncs: vec![2_000.0, 3_000.0, 4_000.0],
+    }
 }
 
 fn published(first: u64, last: u64) -> Effect {
@@ -38,9 +42,10 @@ fn a_missed_goal_is_told() {
 fn the_report_has_every_number_of_shards_and_every_estimate() {
     let scale = Scale { folder: PathBuf::new(), seconds: 5 };
     let report = scale.report(&Ok(vec![measurement([400_000.0, 700_000.0, 500_000.0])]), 1);
-    for part in ["| 1 ", "| 2 ", "| 4 ", "8 cores, 8 shards", "32 cores, 32 shards"] {
+    for part in ["| 1 ", "| 2 ", "| 4 ", "2 cores, 2 shards", "8 cores, 8 shards", "32 cores, 32 shards"] {
         assert!(report.contains(part), "{part} in {report}");
     }
+    assert!(!report.contains("\\n"), "{report}");
 }
 
 #[test]
