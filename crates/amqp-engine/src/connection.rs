@@ -48,7 +48,8 @@ use timers::Timers;
 ///
 /// The socket is to be read while [`wants_input`](Self::wants_input), and to be closed when
 /// [`is_closed`](Self::is_closed) and everything is written. Events are to be polled once more
-/// after each input, even after the connection has closed.
+/// after each input, even after the connection has closed. A loop that has no time for all that was read stops with
+/// [`poll_queued_event`](Self::poll_queued_event) and goes on later, while [`has_unread_input`](Self::has_unread_input).
 #[derive(Debug)]
 pub struct Connection {
     config: Arc<Config>,
@@ -168,6 +169,20 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// The next thing that happened for which no further frame has to be looked at: the rest of what the last frame, a
+    /// command or another input means. What was read stays as it is, for [`poll_event`](Self::poll_event) later.
+    #[inline]
+    pub fn poll_queued_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`poll_event`](Self::poll_event) would look at something that was read before. Not while an answer of the
+    /// layer above is awaited.
+    #[inline]
+    pub fn has_unread_input(&self) -> bool {
+        self.reader.has_unread() && !self.handshake.is_closed() && !self.handshake.awaits_reply()
     }
 
     /// Appends what waits to `out`: set-up, flow, transfers, dispositions, teardown. Transfers are

@@ -30,6 +30,12 @@ impl FrameReader {
         self.tail.len() + self.chunk.len()
     }
 
+    /// Whether there is input that was not looked at. The front of a frame whose end is missing was.
+    #[inline]
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.chunk.is_empty()
+    }
+
     /// Forgets everything that was not understood.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

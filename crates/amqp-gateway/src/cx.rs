@@ -17,6 +17,7 @@ use crate::{
     otel_spans::MessageSpans,
     refusal_log::Severity,
     tracking::Tracking,
+    turn_work::TurnWork,
 };
 
 /// Bytes of a frame that stand around the text of an error, at most: what it is in, its condition and a delivery-tag.
@@ -37,6 +38,7 @@ pub(crate) struct Cx {
     pub(crate) record: ConnectionRecord,
     /// Spans of the messages that pass.
     pub(crate) spans: MessageSpans,
+    pub(crate) work: TurnWork,
 }
 
 impl Cx {

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Instant};
 use amqp_codec::{performative::DeliveryState, raw::RawMap};
 use amqp_engine::{Connection, Event, GatherBuffer, IncomingDelivery, LinkKey};
 use broker_auth::{Authority, PeerFacts};
-use broker_core::{ClientId, Command, Effect, Ticket, Timestamp};
+use broker_core::{ClientId, Command, Effect, Ticket, Timestamp, Work, WorkBudget};
 use bytes::BytesMut;
 
 use crate::{
@@ -42,6 +42,7 @@ use crate::{
         outgoing::Deliverer,
         prefetch::{self, AHEAD},
     },
+    turn_work::{self, TurnWork},
 };
 
 /// The link state property by which a receiver takes messages inside a transaction (transactions 4.4.4.2).
@@ -128,6 +129,7 @@ impl Gateway {
             tracking,
             record: ConnectionRecord::default(),
             spans: MessageSpans::new(config.traces),
+            work: TurnWork::unbounded(),
             config,
         };
         Self {
@@ -149,16 +151,41 @@ impl Gateway {
         self
     }
 
-    /// Takes what was read from the socket.
-    pub fn handle_input(&mut self, now: Now, input: impl Into<BytesMut>) {
+    /// Gives the turn that begins a budget, instead of what is left of the last one. Without a call there is no bound.
+    ///
+    /// Work is counted where it is done. When the budget is spent the gateway looks at no further frame:
+    /// see [`Gateway::has_more_input`]. One frame is looked at with any budget that is not empty. Effects and deadlines are
+    /// handled at once, and counted.
+    pub fn give_work(&mut self, work: WorkBudget) {
+        self.cx.work.begin(work);
+    }
+
+    /// Work that was done since the connection began.
+    pub const fn work_done(&self) -> Work {
+        self.cx.work.done()
+    }
+
+    /// Whether input was left when the budget was spent. The socket is not read until [`Gateway::handle_more_input`] has
+    /// handled it.
+    pub fn has_more_input(&self) -> bool {
+        self.cx.engine.has_unread_input()
+    }
+
+    /// Goes on with the input that was left, with the budget that it was given since.
+    pub fn handle_more_input(&mut self, now: Now) {
         self.cx.now = now;
+        self.handle_events();
+        self.commands_before = self.cx.commands.len().min(COMMANDS_AHEAD_MAX);
+    }
+
+    /// Takes what was read from the socket, and handles it as far as the budget goes.
+    pub fn handle_input(&mut self, now: Now, input: impl Into<BytesMut>) {
         // Nothing is kept by a connection that is idle.
         if self.cx.commands.capacity() == 0 {
             self.cx.commands.reserve(self.commands_before);
         }
         self.cx.engine.handle_input(now.instant, input);
-        self.handle_events();
-        self.commands_before = self.cx.commands.len().min(COMMANDS_AHEAD_MAX);
+        self.handle_more_input(now);
     }
 
     /// The namespace that the gateway has to be told before it goes on: the client logs in, or opens. Answered by
@@ -193,6 +220,7 @@ impl Gateway {
     pub fn handle_effects(&mut self, now: Now, effects: Vec<Effect>) {
         self.cx.now = now;
         self.sections.expect(effects.len());
+        self.cx.work.charge(Work::COMMAND.times(effects.len() as u64));
         let mut effects = effects;
         for next in effects.chunks_mut(AHEAD) {
             prefetch::links(next, &self.ends.links, &self.cx.engine);
@@ -216,9 +244,10 @@ impl Gateway {
         self.detacher().drop_idle();
     }
 
-    /// Whether the socket should be read: not while the client does not take what it is told.
+    /// Whether the socket should be read: not while the client does not take what it is told, nor while something that
+    /// was read before is left.
     pub fn wants_input(&self) -> bool {
-        self.cx.engine.wants_input()
+        !self.has_more_input() && self.cx.engine.wants_input()
     }
 
     /// When [`Gateway::handle_deadline`] wants to be called.
@@ -348,13 +377,25 @@ impl Gateway {
         last
     }
 
+    /// Handles what the engine tells, frame by frame until the budget is spent. What a frame means is handled whole.
     fn handle_events(&mut self) {
-        while let Some(mut event) = self.cx.engine.poll_event() {
+        loop {
+            let next = if self.cx.work.is_spent() {
+                self.cx.engine.poll_queued_event()
+            } else {
+                self.cx.engine.poll_event()
+            };
+            let Some(mut event) = next else { return };
+            self.cx.work.charge(Work::COMMAND);
             match event {
                 // Left where it lies: it is large, and there are millions of them.
                 Event::Transfer(ref mut delivery) => self.on_transfer(delivery),
                 Event::Disposition { session, first, last, settled, state } => {
+                    let before = self.cx.commands.len();
                     self.settlements().on_disposition(session, (first, last), settled, state.as_ref());
+                    // The first is counted with the event.
+                    let more = self.cx.commands.len().saturating_sub(before + 1);
+                    self.cx.work.charge(Work::COMMAND.times(more as u64));
                 }
                 Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
                     self.ends.transactions.on_work_lost(state.as_ref(), &mut self.cx);
@@ -370,6 +411,7 @@ impl Gateway {
                     self.on_flow(link, limit, drain, properties.as_ref());
                 }
                 Event::LinkAttached { link, attach } => {
+                    self.cx.work.charge(turn_work::LINK);
                     Attacher::new(&mut self.cx, &mut self.ends).on_attach(link, attach, &mut self.faults);
                 }
                 Event::LinkDetached { link, closed, error, by } => {
@@ -377,7 +419,10 @@ impl Gateway {
                     self.detacher().on_detached(link, closed && error.is_none(), by);
                 }
                 Event::DetachAnswered { link } => self.detacher().on_detach_answered(link),
-                Event::SessionBegun { session } => self.ends.sessions.on_begun(session, &mut self.cx.engine),
+                Event::SessionBegun { session } => {
+                    self.cx.work.charge(turn_work::LINK);
+                    self.ends.sessions.on_begun(session, &mut self.cx.engine);
+                }
                 Event::SessionEnded { session, error, by } => {
                     self.cx.log_engine_error(by, error.as_ref());
                     self.detacher().on_session_ended(session, by);

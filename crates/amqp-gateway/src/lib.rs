@@ -17,6 +17,7 @@
 //! | addresses and dialects | `address`, `dialect` |
 //! | error conditions, and the log of refusals | `condition`, `tracking`; `refusal_log`, `rate_limit` |
 //! | faults that a test has ordered | `fault_injection` |
+//! | cost of the input, and the budget of a turn | `turn_work` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
 //! no file, and never decides durability: what it tells a client, the core has told it.
@@ -46,6 +47,7 @@ mod slab;
 mod tracking;
 mod transaction;
 mod transfer;
+mod turn_work;
 
 /// Facts that the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;

@@ -36,7 +36,7 @@ pub use jwks::{KEY_SET_BYTES_MAX, KEYS_MAX, KeySet, KeySetError};
 pub use jwt::JwtError;
 pub use refused_login::{LoginRefusal, RefusedLogin};
 pub use rights::{Right, Rights, UnknownRight};
-pub use sas::{SasError, sign_token};
+pub use sas::{SasError, is_sas, sign_token};
 pub use scope::Scope;
 pub use secret::{SaslResponse, Secret};
 

@@ -52,7 +52,7 @@ pub fn sign_token(resource: &str, key_name: &str, key: &Secret, expires_at: u64)
 }
 
 /// True if `token` looks like a SAS token. Its declared type is ignored, because the SDK for Python declares `jwt`.
-pub(crate) fn is_sas(token: &str) -> bool {
+pub fn is_sas(token: &str) -> bool {
     token.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 

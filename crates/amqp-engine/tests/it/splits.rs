@@ -10,7 +10,7 @@ use amqp_engine::{AttachReply, Config, Event, LinkKey, OpenReply};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
-use crate::pair::{Body, Pair, amqp_with, begin, message, raw};
+use crate::pair::{Body, Pair, amqp_with, begin, message, plain, raw, transfer};
 use crate::wire::Wire;
 
 /// Small numbers, and now and then one at an edge.
@@ -280,4 +280,30 @@ proptest! {
         let pieces = run(small(), &cut(&input, &cuts));
         prop_assert_eq!(whole, pieces);
     }
+}
+
+#[test]
+fn a_loop_may_stop_between_two_frames_and_go_on_later() {
+    let mut pair = Pair::begun(plain());
+    let link = pair.attach("out", 0, Role::Sender);
+    pair.engine.grant_credit(link, 10);
+    let mut input = [amqp_with(0, transfer(0, 0), b"one"), amqp_with(0, transfer(0, 1), b"two")].concat();
+    let half = amqp_with(0, transfer(0, 2), b"three");
+    input.extend_from_slice(&half[..half.len() / 2]);
+    pair.engine.handle_input(pair.now, &input[..]);
+    assert_eq!(pair.engine.poll_queued_event(), None, "nothing was looked at");
+    for text in [&b"one"[..], b"two"] {
+        assert!(pair.engine.has_unread_input());
+        let Some(Event::Transfer(delivery)) = pair.engine.poll_event() else { panic!() };
+        assert_eq!(delivery.payload, text);
+        assert_eq!(pair.engine.poll_queued_event(), None, "the next frame is not looked at");
+    }
+    assert_eq!(pair.engine.poll_event(), None);
+    assert!(!pair.engine.has_unread_input(), "half a frame has to wait for its end");
+    pair.engine.handle_input(pair.now, &half[half.len() / 2..]);
+    let Some(Event::Transfer(delivery)) = pair.engine.poll_event() else { panic!() };
+    assert_eq!(&delivery.payload[..], b"three");
+    pair.engine.handle_input(pair.now, &amqp_with(0, transfer(0, 3), b"four")[..]);
+    pair.engine.handle_eof();
+    assert!(!pair.engine.has_unread_input(), "the end forgets what was not looked at");
 }

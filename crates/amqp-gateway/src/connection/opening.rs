@@ -13,7 +13,7 @@ use super::{
     CoreRegistration, handshake,
     placement::{AwaitedPlacement, GatewayNamespace, Placement, PlacementRequests},
 };
-use crate::{condition::Refusal, cx::Cx, otel_spans::MessageSpans};
+use crate::{condition::Refusal, cx::Cx, otel_spans::MessageSpans, turn_work::LOGIN};
 
 /// One step of a connection's opening.
 pub(crate) struct Opening<'a> {
@@ -44,6 +44,7 @@ impl<'a> Opening<'a> {
 
     /// The client answers the challenge for its missing initial response.
     pub(crate) fn on_sasl_response(&mut self, response: &Bytes) {
+        self.cx.work.charge(LOGIN);
         let Cx { client, engine, record, .. } = &mut *self.cx;
         client.on_sasl_response(response, engine, record);
     }
@@ -75,6 +76,7 @@ impl<'a> Opening<'a> {
     }
 
     fn on_login_placed(&mut self, placement: Placement) {
+        self.cx.work.charge(LOGIN);
         let Cx { client, engine, record, .. } = &mut *self.cx;
         match placement {
             Placement::To(namespace) => {
@@ -103,6 +105,7 @@ impl<'a> Opening<'a> {
 
     /// The connection is one of this namespace from now on, if the client may log in there.
     fn enter(&mut self, namespace: GatewayNamespace) {
+        self.cx.work.charge(LOGIN);
         let Cx { client, record, .. } = &mut *self.cx;
         record.set_namespace(Some(Arc::clone(&namespace.name)));
         let entered = client.enter(&namespace, record);

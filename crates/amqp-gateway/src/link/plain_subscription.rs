@@ -10,7 +10,7 @@ use amqp_codec::{
 };
 use amqp_engine::AttachReply;
 use broker_auth::{Right, Scope};
-use broker_core::{EntityPath, ReceiveMode, SubQueue, Subscriber};
+use broker_core::{EntityPath, ReceiveMode, SubQueue, Subscriber, Work};
 use broker_filter::Filter;
 use bytes::BytesMut;
 
@@ -18,7 +18,7 @@ use super::{
     attach_request::UNBOUNDED,
     selector::{self, SelectorError},
 };
-use crate::{address, condition::Refusal, cx::Cx, dialect::Dialect};
+use crate::{address, condition::Refusal, cx::Cx, dialect::Dialect, turn_work::TurnWork};
 
 const SELECTOR: &str = "apache.org:selector-filter:string";
 const SELECTOR_CODE: u64 = 0x0000_468c_0000_0004;
@@ -106,7 +106,7 @@ pub(super) fn subscriber(
     let Some(source) = attach.source.as_ref().filter(|_| dialect == Dialect::Plain) else {
         return Ok(None);
     };
-    let (filter, in_force) = selected(source)?;
+    let (filter, in_force) = selected(source, &mut cx.work)?;
     let is_durable =
         source.durable > 0 || source.expiry_policy.as_ref().is_some_and(|policy| policy == NEVER);
     let shared = has(&source.capabilities, SHARED);
@@ -151,12 +151,13 @@ fn has(capabilities: &[Symbol], wanted: &str) -> bool {
 }
 
 /// The messages that a source selects, and its filters that say so. Others are not in force.
-fn selected(source: &Source) -> Result<(Filter, Option<RawMap>), Refusal> {
+fn selected(source: &Source, work: &mut TurnWork) -> Result<(Filter, Option<RawMap>), Refusal> {
     let mut filters = source.filter.iter().flat_map(RawMap::iter);
     let Some((key, value)) = filters.find(|(key, value)| is_selector(*key, *value)) else {
         return Ok((Filter::True, None));
     };
     let text = value.undescribed().as_str().ok_or(Refusal::Selector(SelectorError::NotText))?;
+    work.charge(Work::of_sql(text.len()));
     let filter = selector::filter(text).map_err(Refusal::Selector)?;
     let mut in_force = BytesMut::new();
     write_map(&mut in_force, 2, |out| {

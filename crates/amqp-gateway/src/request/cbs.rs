@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use broker_auth::{Grant, JwtError, Scope, TokenError};
-use broker_core::{Command, EntityPath, SubQueue, Ticket};
+use broker_auth::{Grant, JwtError, Scope, TokenError, is_sas};
+use broker_core::{Command, EntityPath, SubQueue, Ticket, Work};
 
 use super::{
     Caller, Request,
@@ -86,6 +86,7 @@ impl<'a> CbsNode<'a> {
     fn put_token(&mut self, mut put: PutToken) {
         let now = self.cx.now.unix_seconds();
         let verified = self.cx.client.verify_token(&put.token, &put.kind, &put.audience, now);
+        self.cx.work.charge(of_check(&put.token, verified.as_ref().err()));
         if let Err(TokenError::Jwt(JwtError::UnknownKey { refreshable: true })) = verified
             && self.cx.now.instant < put.until
             && self.cbs.tokens.len() < WAITING_TOKENS_MAX
@@ -183,6 +184,29 @@ impl<'a> CbsNode<'a> {
         for put in due.collect::<Vec<_>>() {
             self.put_token(put);
         }
+    }
+}
+
+/// Work of the check that a token has gone through. None is made where the token shows that it would be in vain.
+fn of_check(token: &str, refused: Option<&TokenError>) -> Work {
+    match refused {
+        Some(
+            TokenError::TooLong(_)
+            | TokenError::AudienceTooLong(_)
+            | TokenError::UnknownKind
+            | TokenError::Malformed(_)
+            | TokenError::UnknownKey
+            | TokenError::JwtNotConfigured
+            | TokenError::Jwt(
+                JwtError::Malformed(_)
+                | JwtError::Algorithm
+                | JwtError::Extension
+                | JwtError::UnknownIssuer
+                | JwtError::UnknownKey { .. },
+            ),
+        ) => Work(0),
+        _ if is_sas(token) => Work::HMAC_CHECK,
+        _ => Work::SIGNATURE_CHECK,
     }
 }
 

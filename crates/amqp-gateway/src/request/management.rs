@@ -99,7 +99,7 @@ impl<'a> ManagementNode<'a> {
             Operation::GetSessionState => sessions::get_state(&body, path),
             Operation::SetSessionState => sessions::set_state(&body, path),
             Operation::ListSessions => sessions::list(&body, path),
-            Operation::AddRule => rules::add(&body, path),
+            Operation::AddRule => rules::add(&body, path, &mut self.cx.work),
             Operation::RemoveRule => rules::remove(&body, path),
             Operation::ListRules => rules::list(&body, path),
         };

@@ -19,6 +19,7 @@ use crate::{
     endpoints::Endpoints,
     link::{LinkKind, attach::REQUEST_CREDIT, detach::Detacher},
     transaction::inside,
+    turn_work,
 };
 
 /// The nodes of one connection, and what waits at them.
@@ -64,6 +65,7 @@ impl Nodes {
         let Some(link) = ends.links.get(id) else { return };
         let LinkKind::Request(node) = &link.kind else { return };
         cx.top_up(link.key, REQUEST_CREDIT);
+        cx.work.charge(turn_work::of_request(delivery.payload.len()));
         let (session, node) = (link.session, NodeName::clone(node));
         let mut request = match Request::read(&delivery.payload, session, &node) {
             Ok(request) => request,

@@ -14,7 +14,7 @@ use amqp_codec::{
     types::DeliveryTag,
 };
 use amqp_engine::{DeliveryId, IncomingDelivery};
-use broker_core::{Command, EntityPath, LinkId, Message, NodeKind, TransactionId};
+use broker_core::{Command, EntityPath, LinkId, Message, NodeKind, TransactionId, Work};
 
 use super::message_parse::{self, ParseOptions};
 use crate::{
@@ -219,7 +219,12 @@ impl<'a> Publisher<'a> {
             message_parse::message(payload, options, &mut self.cx.tracking).map(|message| vec![message])
         };
         match read {
-            Ok(messages) => return Some(messages),
+            Ok(messages) => {
+                // The first is counted with the transfer.
+                let more = messages.len().saturating_sub(1) as u64;
+                self.cx.work.charge(Work::COMMAND.times(more));
+                return Some(messages);
+            }
             Err(refusal) => self.refuse_unreadable(id, delivery, &refusal),
         }
         None

@@ -6,6 +6,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap},
     types::ReceiverSettleMode,
 };
+use broker_core::{Work, WorkBudget};
 use bytes::Bytes;
 use proptest::prelude::*;
 use testkit::Script;
@@ -76,8 +77,10 @@ proptest! {
     fn nothing_a_client_does_panics_or_disturbs_another(
         steps in prop::collection::vec((0u8..16, any::<u32>(), any::<u32>()), 1..80),
         service_bus: bool,
+        budget in prop_oneof![1u64..60, Just(u64::MAX)],
     ) {
         let mut world = World::new();
+        world.budgets = Some(Box::new(move || WorkBudget::new(Work(budget))));
         let calm = world.plain();
         let wild = if service_bus { world.service_bus() } else { world.plain() };
         for step in steps {

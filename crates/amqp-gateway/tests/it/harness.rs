@@ -17,7 +17,7 @@ use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer, Placemen
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
     AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings,
-    Output, Position, StorageError, StoredRecord, Ticket, Timestamp,
+    Output, Position, StorageError, StoredRecord, Ticket, Timestamp, WorkBudget,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Incoming, Received, Script};
@@ -99,9 +99,14 @@ pub(crate) struct World {
     authority: Arc<Authority>,
     /// Answers to placement requests; `None`: all connections mean one namespace. An answer that is `None` does not come.
     pub(crate) placements: Option<Answers>,
+    /// Gives each turn of a gateway its budget; `None`: no turn is bounded.
+    pub(crate) budgets: Option<Budgets>,
     /// Placement requests that were answered by `placements`, or wait.
     pub(crate) asked: Vec<PlacementRequest>,
 }
+
+/// Gives the budgets of turns.
+pub(crate) type Budgets = Box<dyn FnMut() -> WorkBudget>;
 
 /// Gives the answers to placement requests.
 pub(crate) type Answers = Box<dyn FnMut(&PlacementRequest) -> Option<Placement>>;
@@ -130,6 +135,7 @@ impl World {
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(anonymous))),
             placements: None,
+            budgets: None,
             asked: Vec::new(),
         };
         world.create("q", EntitySettings::default());
@@ -366,14 +372,21 @@ impl World {
         while self.step() {}
     }
 
-    fn step(&mut self) -> bool {
+    /// One turn of everybody. Says whether something moved.
+    pub(crate) fn step(&mut self) -> bool {
         let mut moved = false;
         let namespace = self.namespace();
         for client in &mut self.clients {
             let input = client.script.take_output();
+            if let Some(budgets) = &mut self.budgets {
+                client.gateway.give_work(budgets());
+            }
             if !input.is_empty() {
                 count_transfers(&input, &mut client.sent);
                 client.gateway.handle_input(self.now, input);
+                moved = true;
+            } else if client.gateway.has_more_input() {
+                client.gateway.handle_more_input(self.now);
                 moved = true;
             }
             match &mut self.placements {

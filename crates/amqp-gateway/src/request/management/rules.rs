@@ -6,14 +6,16 @@ use amqp_codec::{
     raw::{MapView, RawMap, RawValue},
     types,
 };
-use broker_core::{Command, EntityPath, Rule, StoredRule};
+use broker_core::{Command, EntityPath, Rule, StoredRule, Work};
 use broker_filter::{
     CorrelationFilter, Filter, Parameters, ParseError, Property, SqlAction, SqlFilter, SystemProperty, Value,
 };
 use bytes::BytesMut;
 
 use super::body::{CommandBuilder, bad, one_entry};
-use crate::{condition::Refusal, transfer::delivery::write_value, transfer::filter_properties};
+use crate::{
+    condition::Refusal, transfer::delivery::write_value, transfer::filter_properties, turn_work::TurnWork,
+};
 
 /// Most rules that one answer shows.
 const COUNT_MAX: u64 = 10_000;
@@ -43,7 +45,9 @@ const CORRELATION_FIELDS: [(&str, SystemProperty); 8] = [
 ];
 
 /// The command of `add-rule`.
-pub(super) fn add(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
+pub(super) fn add(body: &RawMap, path: EntityPath, work: &mut TurnWork) -> Result<CommandBuilder, Refusal> {
+    // Nearly all of it is the text of its filter and its action.
+    work.charge(Work::of_sql(body.bytes().len()));
     let name = body.get("rule-name").and_then(RawValue::as_str);
     let name = name.ok_or_else(|| bad("'rule-name' must be a string"))?;
     let description = body.get("rule-description").and_then(RawValue::as_map);

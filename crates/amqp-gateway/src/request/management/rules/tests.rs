@@ -22,7 +22,7 @@ fn nested(map: &RawMap) -> AnnotationValue<'_> {
 /// The rule that a request with this description asks for.
 fn rule(description: &RawMap) -> Result<Rule, String> {
     let body = map(&[("rule-name", AnnotationValue::Str("r")), ("rule-description", nested(description))]);
-    match add(&body, path()).map(|ask| ask(Ticket(1))) {
+    match add(&body, path(), &mut TurnWork::unbounded()).map(|ask| ask(Ticket(1))) {
         Ok(Command::AddRule { rule, .. }) => Ok(*rule),
         Ok(other) => panic!("{other:?}"),
         Err(refusal) => {
@@ -106,7 +106,7 @@ fn what_cannot_be_read_is_told_with_its_place() {
         let text = rule(&description).unwrap_err();
         assert!(text.contains(expected), "{text}");
     }
-    assert!(add(&RawMap::empty(), path()).is_err());
+    assert!(add(&RawMap::empty(), path(), &mut TurnWork::unbounded()).is_err());
     assert!(remove(&RawMap::empty(), path()).is_err());
 }
 

@@ -1,0 +1,58 @@
+//! Work that a connection's input costs, and the budget of its turn.
+//!
+//! Invariant: a budget decides only where a turn stops, between two frames. A frame that was looked at is handled whole,
+//! and input that is not looked at stays in the engine; so the budgets change nothing of what is done, and in which order.
+
+use broker_core::{Work, WorkBudget};
+
+/// A request to `$cbs` or to a management node: taken apart, and answered or refused.
+pub(crate) const REQUEST: Work = Work(20);
+/// A link or session that begins.
+pub(crate) const LINK: Work = Work(20);
+/// A log-in: a password is compared by its HMAC with that of a configured secret, and with those of entities.
+pub(crate) const LOGIN: Work = Work::HMAC_CHECK.times(3);
+/// Bytes of a request that are read by one unit of work.
+const REQUEST_BYTES: u64 = 64;
+
+/// Work of reading a request of so many bytes.
+pub(crate) const fn of_request(bytes: usize) -> Work {
+    Work(REQUEST.0 + bytes as u64 / REQUEST_BYTES)
+}
+
+/// The work of one connection.
+#[derive(Debug)]
+pub(crate) struct TurnWork {
+    /// Since the connection began.
+    done: Work,
+    /// Value of `done` at which the budget is spent.
+    end: Work,
+}
+
+impl TurnWork {
+    /// Nothing is done, and no budget was given.
+    pub(crate) const fn unbounded() -> Self {
+        Self { done: Work(0), end: WorkBudget::UNBOUNDED.left() }
+    }
+
+    /// From now on so much may be done.
+    pub(crate) fn begin(&mut self, work: WorkBudget) {
+        self.end = self.done + work.left();
+    }
+
+    /// Something is done.
+    #[inline]
+    pub(crate) fn charge(&mut self, work: Work) {
+        self.done += work;
+    }
+
+    /// Whether the budget is spent.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.done >= self.end
+    }
+
+    /// Everything that was done.
+    pub(crate) const fn done(&self) -> Work {
+        self.done
+    }
+}
