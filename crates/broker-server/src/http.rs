@@ -48,6 +48,7 @@ mod scrape_queue;
 mod scrape_throttle;
 mod strict;
 mod testing;
+mod turns;
 mod upgrade;
 
 use context::RequestContext;
@@ -83,7 +84,7 @@ where
     let visiting = context.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let context = visiting.clone();
-        async move { Ok::<_, Infallible>(answer(&context, request).await) }
+        turns::after_others(async move { Ok::<_, Infallible>(answer(&context, request).await) })
     });
     let mut stop = shared.stop.clone();
     let is_late = *stop.borrow_and_update() != Shutdown::No;
