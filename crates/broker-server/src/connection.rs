@@ -13,11 +13,12 @@ use std::{
 };
 
 use amqp_gateway::{CloseReason, Gateway, Now};
-use broker_core::{ClientId, Command, Effect};
+use broker_core::{ClientId, Command, Effect, Work};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
+    task,
 };
 
 use crate::{
@@ -40,11 +41,13 @@ use crate::{
 
 mod log;
 mod placer;
+mod turn;
 
 pub(crate) use log::ConnectionLog;
 pub(crate) use placer::Placer;
 
 use log::Carried;
+use turn::ConnectionTurn;
 
 /// Everything that was ready when the loop woke, so that one pass handles it all.
 #[derive(Default)]
@@ -53,6 +56,8 @@ struct ReadyEvents {
     effects: Vec<Effect>,
     control_messages: Vec<ControlMessage>,
     input: Option<BytesMut>,
+    /// Input that was read before is left.
+    more_input: bool,
     end_of_stream: bool,
     deadline: bool,
     stop: Option<Shutdown>,
@@ -69,6 +74,7 @@ impl ReadyEvents {
         self.effects.is_empty()
             && self.control_messages.is_empty()
             && self.input.is_none()
+            && !self.more_input
             && self.stop.is_none()
             && self.failure.is_none()
             && !(self.end_of_stream || self.deadline || self.faults || self.flushed || self.abandoned)
@@ -92,6 +98,7 @@ pub(crate) struct Driver<S> {
     connection_gauge: ConnectionGauge,
     clock: Arc<Clock>,
     effect_queue: Arc<EffectQueue>,
+    turn: ConnectionTurn,
     /// Set while the namespace is above its limit of sends in a second: the connection reads nothing until then.
     paused_until: Option<Instant>,
     outgoing: Outgoing,
@@ -155,6 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             connection_gauge,
             clock,
             effect_queue,
+            turn: ConnectionTurn::new(),
             paused_until: None,
             outgoing,
             deadline_timer,
@@ -198,6 +206,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
+        if result.is_err() && !self.gateway.is_dropped_by_fault() {
+            self.finish_input().await;
+        }
         if self.gateway.record().ending().is_none() {
             self.failure = result.as_ref().err().map(ToString::to_string);
         }
@@ -219,6 +230,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let cut_off = self.cut_off()?;
             let deadlines = [self.gateway.deadline(), cut_off, self.paused_until];
             self.deadline_timer.set(deadlines.into_iter().flatten().min());
+            if let Some(namespace) = self.placer.placed() {
+                namespace.add_gateway_work(self.turn.take_uncounted(self.gateway.work_done()));
+            }
+            self.let_others_work().await;
             let ready = poll_fn(|cx| self.poll_ready(cx)).await;
             if let Some(end) = self.handle(ready)? {
                 return Ok(end);
@@ -226,18 +241,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
+    /// Ends a turn that has lasted long enough. The thread looks for what its other connections have received before it
+    /// comes back here.
+    async fn let_others_work(&mut self) {
+        if self.turn.is_over() {
+            task::yield_now().await;
+            self.turn.end();
+        }
+    }
+
+    /// Handles what was read before the socket failed, for its sender may rely on it.
+    async fn finish_input(&mut self) {
+        while self.gateway.has_more_input() {
+            let now = self.clock.now();
+            self.turn.step(now.instant);
+            self.handle_input(now, None);
+            self.exchange();
+            self.let_others_work().await;
+        }
+    }
+
     /// Does what a turn is for. A failure comes last: deliveries that came with it must reach the gateway, which gives
     /// them back.
     fn handle(&mut self, ready: ReadyEvents) -> io::Result<Option<End>> {
         let now = self.clock.now();
+        self.turn.step(now.instant);
         if !ready.effects.is_empty() {
             self.awaits_outcome = false;
             self.gateway.handle_effects(now, ready.effects);
         }
-        if let Some(input) = ready.input {
-            self.received += input.len() as u64;
-            self.gateway.handle_input(now, input);
-            self.place(now);
+        if ready.input.is_some() || ready.more_input {
+            self.handle_input(now, ready.input);
             self.connection_gauge.note(self.gateway.authentication());
         }
         if ready.abandoned {
@@ -266,6 +300,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         match ready.failure {
             Some(failure) => Err(failure),
             None => Ok(ready.end_of_stream.then_some(End::OfStream)),
+        }
+    }
+
+    /// Has the gateway handle what was read now, or before, until nothing of it is left or the turn is over. The rest then
+    /// stays with the gateway for the next turn.
+    fn handle_input(&mut self, now: Now, input: Option<BytesMut>) {
+        let mut done = self.gateway.work_done();
+        self.gateway.give_work(self.turn.budget());
+        match input {
+            Some(input) => {
+                self.received += input.len() as u64;
+                self.gateway.handle_input(now, input);
+            }
+            None => self.gateway.handle_more_input(now),
+        }
+        self.place(now);
+        let mut from = now.instant;
+        while self.gateway.has_more_input() {
+            let now = self.clock.now();
+            let before = std::mem::replace(&mut done, self.gateway.work_done());
+            if !self.turn.goes_on(Work(done.0 - before.0), (from, now.instant)) {
+                return;
+            }
+            from = now.instant;
+            self.gateway.give_work(self.turn.budget());
+            self.gateway.handle_more_input(now);
+            self.place(now);
         }
     }
 
@@ -401,10 +462,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.flushed = true;
             ready.failure = result.err();
         }
-        if ready.failure.is_none()
-            && self.paused_until.is_none()
-            && self.effect_queue.may_read()
-            && self.gateway.wants_input()
+        if ready.failure.is_none() && self.paused_until.is_none() && self.effect_queue.may_read() {
+            self.poll_input(cx, &mut ready);
+        }
+        ready.deadline = self.deadline_timer.poll(cx).is_ready();
+        if let Some(stop) = &mut self.stop
+            && let Poll::Ready(stop) = stop.as_mut().poll(cx)
+        {
+            self.stop = None;
+            ready.stop = Some(stop);
+        }
+        ready.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
+        if ready.is_empty() {
+            self.turn.end();
+            return Poll::Pending;
+        }
+        Poll::Ready(ready)
+    }
+
+    /// Looks for input: what was read before, and reads the socket once nothing of that is left.
+    fn poll_input(&mut self, cx: &mut Context<'_>, ready: &mut ReadyEvents) {
+        ready.more_input = self.gateway.has_more_input();
+        if self.gateway.wants_input()
             && let Poll::Ready(read) = socket::while_answer_is_due(self.awaits_outcome, || {
                 transport::poll_read(&mut self.stream, cx)
             })
@@ -417,15 +496,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Err(failure) => ready.failure = Some(failure),
             }
         }
-        ready.deadline = self.deadline_timer.poll(cx).is_ready();
-        if let Some(stop) = &mut self.stop
-            && let Poll::Ready(stop) = stop.as_mut().poll(cx)
-        {
-            self.stop = None;
-            ready.stop = Some(stop);
-        }
-        ready.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
-        if ready.is_empty() { Poll::Pending } else { Poll::Ready(ready) }
     }
 }
 

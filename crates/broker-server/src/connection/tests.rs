@@ -29,6 +29,8 @@ use crate::{
 };
 use crate::{metrics::Transport, node_driver::NodeDriver};
 
+mod turns;
+
 /// The broker's end of a connection; the test is the network.
 #[derive(Clone, Debug, Default)]
 struct Socket(Arc<Mutex<Network>>);
@@ -211,8 +213,14 @@ fn driver(
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
+/// Runs a connection until it waits for something.
 fn poll(running: &mut Running) -> Poll<io::Result<()>> {
-    running.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    loop {
+        let (polled, wants_more) = turns::turn(running);
+        if polled.is_ready() || !wants_more {
+            return polled;
+        }
+    }
 }
 
 #[test]

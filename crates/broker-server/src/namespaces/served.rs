@@ -4,12 +4,12 @@
 
 use std::sync::{
     Arc, PoisonError, RwLock,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use amqp_gateway::{GatewayConfig, GatewayNamespace};
 use broker_auth::Authority;
-use broker_core::{NamespaceDefinition, NamespaceLimit, NamespaceState};
+use broker_core::{NamespaceDefinition, NamespaceLimit, NamespaceState, Work};
 use broker_node::NamespaceId;
 
 use super::send_rate::SendRate;
@@ -29,6 +29,8 @@ pub(crate) struct ServedNamespace {
     pub(crate) send_rate: SendRate,
     connections: Arc<AtomicUsize>,
     refused_connections: AtomicUsize,
+    /// Units of work of the gateways of its connections.
+    gateway_work: AtomicU64,
     definition: RwLock<Arc<NamespaceDefinition>>,
 }
 
@@ -51,6 +53,7 @@ impl ServedNamespace {
             send_rate: SendRate::default(),
             connections: Arc::default(),
             refused_connections: AtomicUsize::new(0),
+            gateway_work: AtomicU64::new(0),
             definition: RwLock::new(Arc::new(definition)),
         };
         served.take_limits();
@@ -111,6 +114,18 @@ impl ServedNamespace {
     /// Connections that it was too full for.
     pub(crate) fn refused_connections(&self) -> usize {
         self.refused_connections.load(Ordering::Relaxed)
+    }
+
+    /// The gateway of one of its connections has done so much.
+    pub(crate) fn add_gateway_work(&self, work: Work) {
+        if work.0 > 0 {
+            self.gateway_work.fetch_add(work.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Work of the gateways of its connections, those that are gone included.
+    pub(crate) fn gateway_work(&self) -> Work {
+        Work(self.gateway_work.load(Ordering::Relaxed))
     }
 
     /// The namespace, as a gateway uses it.

@@ -17,7 +17,7 @@ pub(crate) struct ShownNamespace {
 }
 
 /// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
-const FAMILIES: [(&str, &str, &str); 12] = [
+const FAMILIES: [(&str, &str, &str); 13] = [
     ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
     ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
     ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
@@ -40,6 +40,11 @@ const FAMILIES: [(&str, &str, &str); 12] = [
         "counter",
         "Times that a connection was not read because its namespace sent more than it may",
     ),
+    (
+        "namespace_gateway_work_units",
+        "counter",
+        "Work that connections of a namespace have caused outside of the node, in units of about 100 ns",
+    ),
     ("namespace_weight", "gauge", "Weight of a namespace where several want more than there is"),
     ("namespace_held", "gauge", "Whether a namespace takes no connections"),
 ];
@@ -60,6 +65,7 @@ impl ShownNamespace {
             served.refused_connections() as u64,
             served.ingress_credit.bytes() as u64,
             served.send_rate.waits(),
+            served.gateway_work().0,
             u64::from(definition.settings.weight),
             u64::from(!served.is_open()),
         ];

@@ -1,0 +1,72 @@
+//! Turn of a connection on its thread, which it shares with others.
+//!
+//! Invariant: a turn ends with the first step that begins or ends [`TURN`] after it. Steps end by work, which is given so
+//! that it lasts for [`STEP`]: only a single frame that costs more makes a step longer.
+
+use std::time::{Duration, Instant};
+
+use broker_core::{Work, WorkBudget};
+
+use crate::work_pace::WorkPace;
+
+/// Longest time of a turn, but for its last step.
+const TURN: Duration = Duration::from_millis(1);
+/// Time that the work of one step is to take: a turn misses its end by no more.
+const STEP: Duration = Duration::from_micros(250);
+
+/// Turn of one connection, or the time between two.
+#[derive(Debug)]
+pub(super) struct ConnectionTurn {
+    pace: WorkPace,
+    /// `None`: between two turns.
+    began: Option<Instant>,
+    is_over: bool,
+    /// Work that the connection's namespace was told of.
+    counted: Work,
+}
+
+impl ConnectionTurn {
+    /// The first has not begun.
+    pub(super) const fn new() -> Self {
+        Self { pace: WorkPace::new(STEP), began: None, is_over: false, counted: Work(0) }
+    }
+
+    /// The connection has something to do at `now`: a turn begins, or goes on.
+    pub(super) fn step(&mut self, now: Instant) {
+        let began = *self.began.get_or_insert(now);
+        self.is_over = now.saturating_duration_since(began) >= TURN;
+    }
+
+    /// Work that may be done until the clock is read again.
+    pub(super) const fn budget(&self) -> WorkBudget {
+        self.pace.budget()
+    }
+
+    /// A budget was spent: so much was done between two times. Says whether the turn goes on.
+    pub(super) fn goes_on(&mut self, done: Work, (from, now): (Instant, Instant)) -> bool {
+        self.pace.note(done, now.saturating_duration_since(from));
+        self.step(now);
+        !self.is_over
+    }
+
+    /// Work that was done since the last call, of which the namespace is told now. `done` is all that was ever done.
+    pub(super) const fn take_uncounted(&mut self, done: Work) -> Work {
+        let more = done.0 - self.counted.0;
+        self.counted = done;
+        Work(more)
+    }
+
+    /// Whether other connections are to have their turns.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The connection rests, or has let others have their turns.
+    pub(super) const fn end(&mut self) {
+        self.began = None;
+        self.is_over = false;
+    }
+}
+
+#[cfg(test)]
+mod tests;
