@@ -43,7 +43,8 @@ type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask bench",
-    about = "Ferrybus and its peers under load, and what the machine itself allows"
+    about = "Ferrybus and its peers under load, and what the machine itself allows",
+    after_help = format!("Scenarios: {}", run::scenarios().join(", "))
 )]
 struct Cli {
     #[command(subcommand)]
@@ -180,5 +181,32 @@ fn main() -> ExitCode {
             eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_scenario() {
+        let help = Cli::command().render_help().to_string();
+        // A line may end anywhere in the list.
+        let words: Vec<&str> = help.split([',', ' ', '\n']).collect();
+        for name in run::scenarios() {
+            assert!(words.contains(&name), "{name} in {help}");
+        }
+        assert!(words.contains(&"neighbours") && words.contains(&"scale"), "{help}");
+    }
+
+    #[test]
+    fn the_backlog_and_the_runs_of_the_neighbours_can_be_chosen() {
+        let arguments =
+            ["bench", "--scenario", "neighbours", "--backlog-mb", "200", "--seconds", "2", "--reps", "1"];
+        let run = Cli::try_parse_from(arguments).unwrap().run;
+        assert_eq!((run.backlog_mb, run.seconds, run.reps), (200, 2, 1));
+        assert_eq!(Cli::try_parse_from(["bench"]).unwrap().run.backlog_mb, 3_072);
     }
 }

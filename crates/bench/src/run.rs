@@ -117,8 +117,8 @@ fn ferrybus(args: &Run) -> Fallible<PathBuf> {
     }
 }
 
-/// All, or those that are named.
-fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
+/// Names of all scenarios.
+pub(crate) fn scenarios() -> Vec<&'static str> {
     let all = SCENARIOS.iter().map(|scenario| scenario.name);
     let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([
         listing::NAME,
@@ -127,7 +127,12 @@ fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Fa
         creating::NAME,
         sdk_latency::NAME,
     ]);
-    let all: Vec<&str> = all.collect();
+    all.collect()
+}
+
+/// All, or those that are named.
+fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
+    let all = scenarios();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         return Err(format!("no scenario `{name}`; there are {}", all.join(", ")).into());
     }
