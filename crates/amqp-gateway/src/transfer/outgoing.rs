@@ -130,6 +130,10 @@ impl<'a> Deliverer<'a> {
                 self.cx.engine.forget_outgoing(session.id, oldest);
             }
         }
+        // To a connection that is being closed no others go in their place: a receive-and-delete link would lose them too.
+        if self.cx.engine.is_closing() {
+            return;
+        }
         let Some(id) = self.ends.links.find(key) else { return };
         if let Some(receiver) = self.ends.links.receiver_mut(id) {
             receiver.on_unsent(id, deliveries.len(), taken, self.cx);

@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{Attach, DeliveryState, Disposition, Source, Target},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
-    types::{ReceiverSettleMode, Role},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
 use broker_core::{AccessRight, AuthorizationRule, EntitySettings, EntityStatus, KeyText, Timestamp};
 
@@ -207,6 +207,26 @@ fn what_the_peer_was_not_shown_returns_when_its_link_is_detached() {
     world.run();
     assert!(world.transfers(client).is_empty(), "they were taken back");
     assert_eq!(left(&mut world, "p"), 2);
+}
+
+#[test]
+fn a_connection_that_the_broker_closes_takes_no_messages_in_place_of_those_that_did_not_go_out() {
+    let mut world = World::new();
+    world.create("q", settings(false));
+    let (sender, client) = (world.plain(), world.plain());
+    send(&mut world, sender, "q", 5);
+    let mut attach = Attach::new("r", 1, Role::Receiver);
+    attach.snd_settle_mode = Some(SenderSettleMode::Settled);
+    (attach.source, attach.target) = (Some(Source::new("q")), Some(Target::new("here")));
+    world.script(client).attach(0, attach);
+    world.credit(client, 0, 1, 0, 2, false);
+    world.clients[client].reads = false;
+    world.run();
+    assert_eq!(world.active("q"), 3, "two are on their way");
+    let now = world.now;
+    world.clients[client].gateway.close(now, amqp_gateway::CloseReason::NamespaceHeld);
+    world.run();
+    assert_eq!(world.active("q"), 3, "nobody has asked for a third one");
 }
 
 #[test]
