@@ -15,14 +15,13 @@ use broker_core::{
     Batch, ClientId, Command, Effect, EntityKind, EntitySettings, LinkId, LockId, Message, Profile, QueueId,
     ReceiveMode, SequenceNumber, Ticket, UnsettledPolicy,
 };
-use broker_node::NamespaceId;
 
 use crate::{
     core_model::CoreModel,
     disk::DiskFaults,
     model::{EntityIndex, Id},
     plan::Plan,
-    process::{NamespaceSetup, Process},
+    process::{NamespaceSetup, Process, Residence},
     rng::Rng,
     world::{Failure, Report},
 };
@@ -124,7 +123,7 @@ const EPOCH: u64 = 1_700_000_000_000;
 /// Runs a plan's seed through all kinds of entities.
 pub fn run_core_world(plan: &Plan) -> Result<Report, Failure> {
     // Forwarding writes the copy before it frees the original: a full disk would block it for good.
-    let plan = Plan { max_disk_bytes: None, ..plan.clone() };
+    let plan = Plan { max_disk_bytes: None, shards: 1, inputs_per_round: 1, ..plan.clone() };
     let mut core = CoreWorld::new(&plan);
     let mut step = 0;
     let failed = |step| move |what| Failure { step, what };
@@ -211,7 +210,7 @@ impl<'a> CoreWorld<'a> {
 
     fn submit(&mut self) {
         let commands = std::mem::take(&mut self.commands);
-        self.process.submit(NamespaceId::DEFAULT, Batch { client: ClientId(self.client), commands });
+        self.process.submit(Residence::default(), Batch { client: ClientId(self.client), commands });
     }
 
     /// Notes that something happened that a run is made for.
@@ -235,7 +234,7 @@ impl<'a> CoreWorld<'a> {
         match self.rng.below(20) {
             0..=4 => self.send(),
             5..=9 => self.take(),
-            10..=14 => self.process.node_step(self.now, &mut self.rng),
+            10..=14 => self.process.node_step(self.now, &mut self.rng)?,
             15..=18 => self.process.disk_step(&mut self.rng),
             _ => self.time_passes(),
         }
@@ -286,7 +285,7 @@ impl<'a> CoreWorld<'a> {
 
     /// Takes in what the broker says.
     fn read(&mut self) -> Result<(), String> {
-        for released in self.process.released() {
+        for (_, released) in self.process.released() {
             if released.client != ClientId(self.client) {
                 continue;
             }

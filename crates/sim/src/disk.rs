@@ -33,6 +33,15 @@ impl DiskFaults {
         Self { calm, failures, armed_fault, rng, per_ten_thousand }
     }
 
+    /// Those of another shard's disk: a sequence of its own, and the same switches. The first shard has this one.
+    pub(crate) fn of_shard(&self, number: u64) -> Self {
+        let rng = match number {
+            0 => self.rng.clone(),
+            number => Rng::new(self.rng.clone().next() ^ number),
+        };
+        Self { rng, ..self.clone() }
+    }
+
     /// Lets something happen to the next start.
     pub(crate) fn arm(&self, armed_fault: ArmedFault) {
         *self.armed_fault() = Some(armed_fault);

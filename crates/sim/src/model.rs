@@ -53,6 +53,8 @@ pub(crate) struct Model {
     /// Messages sent to entities with duplicate detection, which a client may send again.
     pub(crate) repeats: Vec<(SendTarget, SendGroupId, Bytes)>,
     next_id: Id,
+    /// Sends may be refused, because the disk is full or the namespace has a limit.
+    pub(crate) may_be_full: bool,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) delivered: u64,

@@ -30,6 +30,14 @@ pub struct Plan {
     pub durable: Durable,
     /// Namespaces, each with the entities of the topology. All but the first one are deleted and created again.
     pub(crate) namespaces: usize,
+    /// Most shards of the process: it begins with fewer in some runs.
+    pub(crate) shards: usize,
+    /// Chance in 10,000 of each step that the node of a shard panics.
+    pub(crate) panic: u64,
+    /// Whether namespaces are held and let go again, and have limits, now and then.
+    pub(crate) changes_settings: bool,
+    /// Most batches and changes that one round of a node takes in.
+    pub(crate) inputs_per_round: u64,
     pub(crate) topology: Topology,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
@@ -72,6 +80,10 @@ impl Plan {
             steps: 300 + u32::try_from(rng.below(900)).unwrap_or(0),
             durable: Durable::Yes,
             namespaces: 1,
+            shards: 1,
+            panic: 0,
+            changes_settings: false,
+            inputs_per_round: 1,
             topology,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
@@ -137,7 +149,8 @@ impl Plan {
         self.steps += self.steps / 2;
     }
 
-    /// One or two more namespaces, in a third of the runs.
+    /// One or two more namespaces in a third of the runs, and in half of these several shards. The namespaces are held and
+    /// have limits in some, and rounds take in several batches.
     fn add_namespaces(&mut self, rng: &mut Rng) {
         if !rng.chance(33) {
             return;
@@ -145,6 +158,12 @@ impl Plan {
         self.namespaces = if rng.chance(70) { 2 } else { 3 };
         // A full disk would refuse the entities of a new namespace.
         self.max_disk_bytes = None;
+        if rng.chance(50) {
+            self.shards = 2 + usize::from(rng.chance(40));
+            self.panic = if rng.chance(50) { fault_rate(rng) } else { 0 };
+        }
+        self.changes_settings = rng.chance(60);
+        self.inputs_per_round = if rng.chance(50) { 4 } else { 1 };
     }
 
     /// Some of the entities have partitions; subscriptions have them with their topic.

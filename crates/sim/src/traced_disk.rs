@@ -32,6 +32,11 @@ impl TracedDisk {
         Self { disk: FaultyDisk::new(disk_faults), digest: Arc::default() }
     }
 
+    /// An empty disk beside this one; both have one digest.
+    pub(crate) fn beside(&self, disk_faults: DiskFaults) -> Self {
+        Self { disk: FaultyDisk::new(disk_faults), digest: Arc::clone(&self.digest) }
+    }
+
     /// An empty disk in the entity of this one; the digest goes on.
     pub(crate) fn replace(&mut self, disk_faults: DiskFaults) {
         self.disk = FaultyDisk::new(disk_faults);

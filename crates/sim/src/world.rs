@@ -10,7 +10,6 @@ use std::{
 use amqp_gateway::{Gateway, GatewayConfig, Now};
 use broker_auth::PeerFacts;
 use broker_core::{Batch, ClientId, Effect, Timestamp};
-use broker_node::NamespaceId;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -18,17 +17,23 @@ use crate::{
     disk::DiskFaults,
     model::EntityIndex,
     plan::{Plan, SendTarget},
-    process::Process,
+    process::{Process, Residence},
     rng::Rng,
 };
 
 use deletions::EntityDeletions;
+use departures::Departures;
 pub use report::{Failure, Report};
-use tenants::{Tenant, TenantLife, answer_placements};
+use settings::SettingsChanges;
+use tenant::{Tenant, answer_placements};
+use tenants::TenantLife;
 
 mod deletions;
+mod departures;
 mod drain;
 mod report;
+mod settings;
+mod tenant;
 mod tenants;
 
 /// Runs a plan to its end.
@@ -57,7 +62,7 @@ struct Connection {
     /// Number of the namespace that its client means.
     tenant: usize,
     /// The namespace in which it was placed.
-    namespace: Option<NamespaceId>,
+    namespace: Option<Residence>,
     client: Client,
     gateway: Gateway,
     id: ClientId,
@@ -120,8 +125,7 @@ impl<'a> World<'a> {
     fn boot(&mut self) -> Result<(), String> {
         let setups = TenantLife::of(self).setups();
         self.process.boot((self.plan, self.now), &mut self.rng, &setups)?;
-        TenantLife::of(self).after_boot();
-        Ok(())
+        TenantLife::of(self).after_boot()
     }
 
     fn populate(&mut self) {
@@ -235,14 +239,19 @@ impl<'a> World<'a> {
     /// One event.
     fn step(&mut self) -> Result<(), String> {
         if self.rng.below(10_000) < self.plan.crash {
-            self.crash();
+            Departures::of(self).crash();
             return self.boot();
+        }
+        if self.plan.panic > 0 && self.rng.below(10_000) < self.plan.panic {
+            return Departures::of(self).panic();
         }
         EntityDeletions::of(self).delete_or_create();
         TenantLife::of(self).change_namespaces();
-        let connection = self.below(self.connections.len() as u64);
+        SettingsChanges::of(self).change_settings()?;
+        // All namespaces may be held.
+        let connection = self.below(self.connections.len().max(1) as u64);
         if self.rng.below(10_000) < self.plan.cut {
-            self.cut(connection);
+            Departures::of(self).cut(connection);
             return Ok(());
         }
         match self.rng.below(20) {
@@ -264,7 +273,7 @@ impl<'a> World<'a> {
         }
         if self.process.is_broken() {
             // The process ends by itself, and is started again.
-            self.crash();
+            Departures::of(self).crash();
             return self.boot();
         }
         Ok(())
@@ -303,7 +312,7 @@ impl<'a> World<'a> {
             let bytes = connection.to_broker.split_to(count).freeze();
             self.report.wire.add(&bytes);
             connection.gateway.handle_input(now, bytes);
-            answer_placements(connection, &self.tenants, now);
+            answer_placements(connection, &self.tenants, self.plan, now);
         }
         connection.gateway.handle_deadline(now);
         submit(&mut self.process, connection);
@@ -337,7 +346,7 @@ impl<'a> World<'a> {
     }
 
     fn node_step(&mut self) -> Result<(), String> {
-        self.process.node_step(self.now, &mut self.rng);
+        self.process.node_step(self.now, &mut self.rng)?;
         TenantLife::of(self).release()
     }
 
@@ -364,39 +373,12 @@ impl<'a> World<'a> {
             _ => self.now + self.rng.below(500),
         };
     }
-
-    /// Breaks a connection: bytes in flight are lost, and the client connects again under a new id.
-    fn cut(&mut self, connection: usize) {
-        let mut connection = self.connections.swap_remove(connection);
-        let commands = connection.gateway.disconnected();
-        if let Some(id) = connection.namespace {
-            self.process.submit(id, Batch { client: connection.id, commands });
-        }
-        let number = connection.tenant;
-        connection.client.lost(&mut self.tenant(number).model);
-        TenantLife::of(self).reconnect(number, connection.client.purpose());
-    }
-
-    /// Kills the process, and in some cases the machine.
-    fn crash(&mut self) {
-        self.report.crashes += 1;
-        self.process.crash(&mut self.rng);
-        for tenant in &mut self.tenants {
-            tenant.restarted(self.now);
-        }
-        let connections = std::mem::take(&mut self.connections);
-        for connection in connections {
-            let number = connection.tenant;
-            connection.client.lost(&mut self.tenant(number).model);
-            TenantLife::of(self).reconnect(number, connection.client.purpose());
-        }
-    }
 }
 
 fn submit(process: &mut Process, connection: &mut Connection) {
     let commands = connection.gateway.take_commands();
-    if let Some(id) = connection.namespace {
-        process.submit(id, Batch { client: connection.id, commands });
+    if let Some(residence) = connection.namespace {
+        process.submit(residence, Batch { client: connection.id, commands });
     }
 }
 

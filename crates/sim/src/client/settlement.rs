@@ -39,6 +39,7 @@ impl Client {
                 cx.model.accepted(group).map_err(|broken| broken.to_string())
             }
             Some(PendingDelivery::Sent(group)) => {
+                check_refusal(state, cx.model.may_be_full)?;
                 cx.model.refused(group).map_err(|broken| broken.to_string())
             }
             None | Some(PendingDelivery::Enlisted) => Ok(()),
@@ -64,5 +65,17 @@ impl Client {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A send is refused for want of room only where there may be none.
+fn check_refusal(state: Option<&DeliveryState>, may_be_full: bool) -> Result<(), String> {
+    let Some(DeliveryState::Rejected(Some(error))) = state else { return Ok(()) };
+    match error.condition.as_str() {
+        "amqp:resource-limit-exceeded" | "com.microsoft:server-busy" if !may_be_full => {
+            Err(format!("nothing is refused below the limits: {error:?}"))
+        }
+        "amqp:resource-limit-exceeded" | "com.microsoft:server-busy" => Ok(()),
+        other => Err(format!("a send is refused with the error of a limit, not with {other}")),
     }
 }

@@ -166,9 +166,9 @@ impl CoreWorld<'_> {
         }
         self.submit();
         for _ in 0..2 {
-            self.process.node_step(self.now, &mut self.rng);
+            self.process.node_step(self.now, &mut self.rng)?;
             while self.process.is_busy() {
-                self.process.node_step(self.now, &mut self.rng);
+                self.process.node_step(self.now, &mut self.rng)?;
                 self.process.disk_step(&mut self.rng);
             }
         }

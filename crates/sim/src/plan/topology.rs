@@ -135,6 +135,18 @@ pub(crate) enum PlantedFault {
     OtherClient,
     /// The slot of a deleted namespace is free before its records are given back.
     EarlyFreeSlot,
+    /// A start creates namespaces in the shard with the least to do, wherever they are.
+    OtherShard,
+    /// Settings of a namespace are told before they are durable.
+    SettingsToldEarly,
+    /// A namespace that is held loses the messages of its first queue.
+    HoldForgets,
+    /// A namespace that is held takes clients.
+    HoldLetsIn,
+    /// Limits of a namespace are told and do not hold.
+    LimitsIgnored,
+    /// The limits of a namespace hold for another one too.
+    LimitsOfAnother,
 }
 
 /// All of them.

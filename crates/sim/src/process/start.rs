@@ -9,11 +9,12 @@ use broker_core::{CoreConfig, DEFAULT_NAMESPACE};
 use broker_log::{Durability, JournalConfig};
 use broker_node::{Node, NodeLimits, RecoveryError};
 
-use super::{Input, NamespaceSetup, Process};
+use super::{NamespaceSetup, Process, round::RoundPlan};
 use crate::{
     disk::{ArmedFault, StartFault},
-    plan::{Durable, Plan, PlantedFault},
+    plan::{Durable, Plan, PlantedFault, Topology},
     rng::Rng,
+    traced_disk::TracedDisk,
 };
 
 impl Process {
@@ -25,8 +26,11 @@ impl Process {
         setups: &[NamespaceSetup],
     ) -> Result<(), String> {
         self.disk_faults.calm.store(true, Ordering::Relaxed);
-        self.premature_ack.plant(&plan.topology);
-        self.crossed.plant(&plan.topology);
+        while self.shards.len() < plan.shards && self.starts.chance(60) {
+            self.add_shard();
+        }
+        let round_plan = RoundPlan::of(plan);
+        self.shards.iter_mut().for_each(|shard| shard.plant(&plan.topology, round_plan));
         let mut vain = 0;
         while self.starts.chance(plan.disturb) {
             if self.disturbed_start((plan, now), setups)? {
@@ -69,7 +73,9 @@ impl Process {
             self.crash(&mut rng);
             if !plan.topology.is_free_of(PlantedFault::FailedStartsForget) {
                 // The planted fault: what a start in vain has left is taken for nothing.
-                self.disk.replace(self.disk_faults.clone());
+                for shard in &mut self.shards {
+                    shard.disk.replace(self.disk_faults.of_shard(shard.number as u64));
+                }
             }
         }
         Ok(runs)
@@ -82,45 +88,91 @@ impl Process {
         rng: &mut Rng,
         setups: &[NamespaceSetup],
     ) -> Result<bool, String> {
-        let Some(node) = self.recovered(plan, rng)? else { return Ok(false) };
+        for number in 0..self.shards.len() {
+            if !self.recover(number, plan, rng)? {
+                return Ok(false);
+            }
+        }
         self.disk_faults.opened();
+        self.check_namespaces(setups)?;
+        self.put_namespaces(&plan.topology, setups);
+        if !self.run_setup(now, rng)? {
+            return Ok(false);
+        }
+        for setup in setups {
+            if let Some(residence) = self.residence(&setup.name) {
+                self.submit(residence, setup.batch.clone());
+            }
+        }
+        self.run_setup(now, rng)
+    }
+
+    /// Asks for each namespace in the shard in which it is, and for those that are missing in the shard with the least to
+    /// do.
+    fn put_namespaces(&mut self, topology: &Topology, setups: &[NamespaceSetup]) {
+        let mut created = Vec::new();
+        for setup in setups.iter().filter(|setup| &*setup.name != DEFAULT_NAMESPACE) {
+            // The planted fault: nobody looks where a namespace is.
+            let home = self.shard_of(&setup.name).filter(|_| topology.is_free_of(PlantedFault::OtherShard));
+            let shard = home.unwrap_or_else(|| self.least_loaded(&[], &created));
+            if home.is_none() {
+                created.push(shard);
+            }
+            self.change(shard, setup.put(self.namespace(&setup.name)));
+        }
+    }
+
+    /// A panic ends one of the nodes, and its shard alone is recovered from its journal.
+    pub(crate) fn restart_shard(
+        &mut self,
+        number: usize,
+        plan: &Plan,
+        rng: &mut Rng,
+        setups: &[NamespaceSetup],
+    ) -> Result<(), String> {
+        if let Some(shard) = self.shards.get_mut(number) {
+            shard.kill(rng);
+        }
+        self.disk_faults.calm.store(true, Ordering::Relaxed);
+        if !self.recover(number, plan, rng)? {
+            return Err(format!("nothing failed, and the recovery of shard {number} did"));
+        }
+        self.disk_faults.calm.store(false, Ordering::Relaxed);
+        self.check_namespaces(setups)
+    }
+
+    /// Does what a start asks. Nobody waits for the answers: what a crash takes away the next start creates. False: something
+    /// happened before all was done.
+    fn run_setup(&mut self, now: u64, rng: &mut Rng) -> Result<bool, String> {
+        while self.is_busy() && !self.is_broken() {
+            self.all_nodes_step(now, rng)?;
+            self.all_disks_step(rng);
+            drop(self.namespace_changes());
+            drop(self.released());
+            if self.disk_faults.is_killed() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_broken())
+    }
+
+    /// Starts the node of a shard on what its disk kept. False: it refuses, because the disk failed.
+    fn recover(&mut self, number: usize, plan: &Plan, rng: &mut Rng) -> Result<bool, String> {
+        let Some(shard) = self.shards.get(number) else { return Ok(true) };
+        let Some(node) = self.recovered(shard.disk.clone(), plan, rng)? else { return Ok(false) };
         let limits = NodeLimits {
             round_bytes_max: plan.round_bytes,
             unwritten_bytes_max: plan.unwritten_bytes,
             ..NodeLimits::default()
         };
-        self.node = Some(node.with_limits(limits));
-        self.check_namespaces(setups)?;
-        let created = setups.iter().filter(|setup| &*setup.name != DEFAULT_NAMESPACE);
-        self.inbox.extend(created.map(|setup| Input::Change(setup.put())));
-        if !self.run_setup(now, rng) {
-            return Ok(false);
+        if let Some(shard) = self.shards.get_mut(number) {
+            shard.begin(node.with_limits(limits));
         }
-        for setup in setups {
-            if let Some(id) = self.namespace_id(&setup.name) {
-                self.inbox.push_back(Input::Batch(id, setup.batch.clone()));
-            }
-        }
-        Ok(self.run_setup(now, rng))
-    }
-
-    /// Does what a start asks. Nobody waits for the answers: what a crash takes away the next start creates. False: something
-    /// happened before all was done.
-    fn run_setup(&mut self, now: u64, rng: &mut Rng) -> bool {
-        while self.is_busy() && !self.is_broken() {
-            self.node_step(now, rng);
-            self.disk_step(rng);
-            drop(self.namespace_changes());
-            drop(self.released());
-            if self.disk_faults.is_killed() {
-                return false;
-            }
-        }
-        !self.is_broken()
+        Ok(true)
     }
 
     /// `None`: it refuses, because the disk failed.
-    fn recovered(&mut self, plan: &Plan, rng: &mut Rng) -> Result<Option<Node>, String> {
+    fn recovered(&self, disk: TracedDisk, plan: &Plan, rng: &mut Rng) -> Result<Option<Node>, String> {
         let mut token_key = [0; 16];
         for byte in &mut token_key {
             *byte = rng.next().to_le_bytes()[0];
@@ -140,7 +192,7 @@ impl Process {
         if plan.durable == Durable::No {
             return Ok(Some(broker_node::in_memory(journal, core)));
         }
-        match broker_node::recover(self.disk.clone(), journal, core) {
+        match broker_node::recover(disk, journal, core) {
             Ok(node) => Ok(Some(node)),
             // A failed disk call is never reported as damage.
             Err(RecoveryError::Journal(broker_log::RecoveryError::Disk { .. }))
@@ -157,6 +209,7 @@ impl Process {
     }
 
     fn fault(&self) -> Option<String> {
-        self.node.as_ref().and_then(Node::fault).map(|fault| fault.to_string())
+        let mut nodes = self.shards.iter().filter_map(|shard| shard.node.as_ref());
+        nodes.find_map(Node::fault).map(|fault| fault.to_string())
     }
 }

@@ -143,8 +143,8 @@ impl EntityDeletions<'_, '_> {
             commands.extend(self.world.plan.topology.create(entity, ticket));
         }
         commands.push(Command::Disconnect);
-        if let Some(id) = self.world.tenant(number).id {
-            self.world.process.submit(id, Batch { client: SETUP, commands });
+        if let Some(residence) = self.world.tenant(number).residence {
+            self.world.process.submit(residence, Batch { client: SETUP, commands });
         }
     }
 

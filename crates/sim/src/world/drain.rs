@@ -5,9 +5,8 @@
 use std::sync::atomic::Ordering;
 
 use super::{
-    World,
-    deletions::EntityDeletions,
-    tenants::{Tenant, TenantLife},
+    World, deletions::EntityDeletions, departures::Departures, settings::SettingsChanges, tenant::Tenant,
+    tenants::TenantLife,
 };
 use crate::{
     client::{ClientContext, Purpose},
@@ -19,11 +18,12 @@ impl World<'_> {
     /// Switches the faults off and receives everything.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         self.check_links()?;
-        self.crash();
+        Departures::of(self).crash();
         self.boot()?;
         self.process.disk_faults.calm.store(true, Ordering::Relaxed);
         self.connections.clear();
         TenantLife::of(self).finish_namespaces()?;
+        SettingsChanges::of(self).finish_settings()?;
         self.connections.clear();
         // A full disk may take no new entity before it is drained.
         for _ in 0..4 {
@@ -48,6 +48,7 @@ impl World<'_> {
         for tenant in &self.tenants {
             tenant.model.check_drained(self.now).map_err(|broken| broken.to_string())?;
         }
+        self.process.check_shards()?;
         self.process.check_accounts()
     }
 
@@ -105,10 +106,16 @@ impl World<'_> {
     /// Runs the broker until it is idle.
     pub(super) fn work(&mut self) -> Result<(), String> {
         while self.process.is_busy() {
-            self.node_step()?;
-            self.disk_step()?;
+            self.all_nodes_step()?;
+            self.process.all_disks_step(&mut self.rng);
+            TenantLife::of(self).release()?;
         }
-        self.node_step()
+        self.all_nodes_step()
+    }
+
+    fn all_nodes_step(&mut self) -> Result<(), String> {
+        self.process.all_nodes_step(self.now, &mut self.rng)?;
+        TenantLife::of(self).release()
     }
 
     /// One turn of every client.

@@ -1,171 +1,28 @@
-//! The namespaces of a run, each with its clients, its model, and its life: all but the first one are deleted with clients
-//! connected, and created again under the same name.
+//! The lives of the namespaces of a run: all but the first one are deleted with clients connected, and created again under
+//! the same name.
 //!
 //! Invariant: a deletion, a creation or a setup whose answer was lost is asked for again until the broker confirms it.
 
-use std::sync::Arc;
-
-use amqp_gateway::{
-    CloseReason, GatewayConfig, GatewayNamespace, Now, Placement, PlacementRefusal, PlacementRequest,
-};
-use broker_auth::{Anonymous, Authority, Credentials};
-use broker_core::{Batch, ClientId, DEFAULT_NAMESPACE, Effect, NamespaceDefinition, NamespaceState, Ticket};
+use amqp_gateway::CloseReason;
+use broker_core::{ClientId, Effect, NamespaceDefinition, NamespaceState, Ticket};
 use broker_node::{NamespaceCommand, NamespaceId};
-use bytes::BytesMut;
 
 use super::{
     Connection, World,
-    deletions::{Deletions, EntityDeletions},
+    deletions::EntityDeletions,
+    departures::Departures,
+    tenant::{Life, Tenant},
 };
 use crate::{
     client::Purpose,
-    model::Model,
-    plan::{Plan, SETUP},
-    process::NamespaceSetup,
+    plan::SETUP,
+    process::{NamespaceSetup, Residence},
 };
 
 /// One step in this many deletes a namespace.
 const DELETE_EVERY: u64 = 400;
 /// One step in this many creates it again, or asks again for what was lost.
 const CREATE_EVERY: u64 = 40;
-/// Messages of two lives of a namespace, and of two namespaces, have numbers so far apart.
-const LIFE_IDS: u64 = 1 << 32;
-
-/// State of a namespace, as the world knows it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Life {
-    /// Its entities are there, and clients may connect.
-    Active,
-    /// It is to be deleted.
-    Deleting,
-    /// It is deleted.
-    Gone,
-    /// It is to be created.
-    Creating,
-    /// It is created, and so many answers about its entities are missing.
-    Filling(usize),
-}
-
-/// One namespace of the run.
-pub(super) struct Tenant {
-    number: u64,
-    gateway: GatewayNamespace,
-    life: Life,
-    /// Number of its life, from 1 on; the default namespace has one, with the number 0.
-    lives: u64,
-    /// Its creation was answered, and its deletion not asked for.
-    is_created: bool,
-    pub(super) id: Option<NamespaceId>,
-    pub(super) next_client: u64,
-    pub(super) model: Model,
-    pub(super) deletions: Deletions,
-    /// Clients that connect when it is there again.
-    waiting: Vec<Purpose>,
-}
-
-impl Tenant {
-    pub(super) fn new(number: u64, plan: &Plan, config: Arc<GatewayConfig>) -> Self {
-        let name = if number == 0 { DEFAULT_NAMESPACE.into() } else { format!("team-{number}").into() };
-        let authority = Arc::new(Authority::new(Credentials::development(Anonymous::Deny)));
-        let mut tenant = Self {
-            number,
-            gateway: GatewayNamespace { name, authority, config },
-            life: Life::Active,
-            lives: number.min(1),
-            is_created: number == 0,
-            id: None,
-            next_client: 1,
-            model: Model::default(),
-            deletions: Deletions::default(),
-            waiting: Vec::new(),
-        };
-        tenant.forget(plan);
-        tenant
-    }
-
-    /// Another life begins: nothing of the one before may be seen in it.
-    fn forget(&mut self, plan: &Plan) -> Model {
-        let first = (self.lives * 8 + self.number) * LIFE_IDS;
-        let model = Model::new(plan.topology.dead_letter_targets(), plan.topology.partitioned());
-        self.deletions = Deletions::default();
-        std::mem::replace(&mut self.model, model.with_ids_above(first))
-    }
-
-    /// The broker was killed.
-    pub(super) fn restarted(&mut self, now: u64) {
-        self.model.restarted(now);
-        self.deletions = Deletions::default();
-    }
-
-    pub(super) fn gateway(&self) -> &GatewayNamespace {
-        &self.gateway
-    }
-
-    fn name(&self) -> &str {
-        &self.gateway.name
-    }
-
-    /// Host name with which its clients open: the default namespace needs none.
-    pub(super) fn hostname(&self) -> Option<String> {
-        (self.number > 0).then(|| format!("{}.example", self.name()))
-    }
-
-    pub(super) fn is_active(&self) -> bool {
-        self.life == Life::Active
-    }
-
-    /// Clients may use it, or do until they are told otherwise.
-    fn takes_clients(&self) -> bool {
-        matches!(self.life, Life::Active | Life::Deleting)
-    }
-
-    fn setup(&self, plan: &Plan) -> NamespaceSetup {
-        let (name, uid) = (self.gateway.name.as_ref().into(), self.uid());
-        NamespaceSetup { name, uid, was_created: self.is_created, batch: plan.topology.setup() }
-    }
-
-    /// Random id of its current life: the default namespace has none.
-    fn uid(&self) -> u128 {
-        if self.number == 0 { 0 } else { u128::from(self.lives << 8 | self.number) }
-    }
-}
-
-/// The namespace that a gateway has to be told of.
-fn placement(tenants: &[Tenant], request: &PlacementRequest) -> (Placement, Option<usize>) {
-    let default = tenants.first().map(Tenant::gateway).cloned();
-    match (request, default) {
-        (PlacementRequest::Login { .. }, Some(default)) if tenants.len() == 1 => {
-            (Placement::To(default), None)
-        }
-        (PlacementRequest::Login { .. }, Some(default)) => (Placement::Uncertain(default), None),
-        (PlacementRequest::Open { hostname, .. }, _) => {
-            let meant = |tenant: &Tenant| tenant.hostname().as_deref() == hostname.as_deref();
-            match tenants.iter().position(|tenant| meant(tenant) && tenant.takes_clients()) {
-                Some(number) => {
-                    let gateway = tenants.get(number).map(|tenant| tenant.gateway.clone());
-                    (gateway.map_or_else(unknown, Placement::To), Some(number))
-                }
-                None => (unknown(), None),
-            }
-        }
-        (PlacementRequest::Login { .. }, None) => (unknown(), None),
-    }
-}
-
-fn unknown() -> Placement {
-    Placement::Refused(PlacementRefusal::Unknown { hostname: Box::default() })
-}
-
-/// Answers a gateway that asks where its client means to be.
-pub(super) fn answer_placements(connection: &mut Connection, tenants: &[Tenant], now: Now) {
-    while let Some(request) = connection.gateway.take_placement_request() {
-        let (placement, number) = placement(tenants, &request);
-        if let Some(tenant) = number.and_then(|number| tenants.get(number)) {
-            connection.namespace = tenant.id;
-        }
-        connection.gateway.handle_placement(now, placement);
-    }
-}
 
 /// Creates, deletes and restarts the namespaces of a world.
 pub(super) struct TenantLife<'a, 'w> {
@@ -187,21 +44,57 @@ impl TenantLife<'_, '_> {
     }
 
     /// After a start each namespace is there with its entities, except those that are to be deleted.
-    pub(super) fn after_boot(&mut self) {
+    pub(super) fn after_boot(&mut self) -> Result<(), String> {
         for number in 0..self.world.tenants.len() {
+            self.recovered(number)?;
             let Some(tenant) = self.world.tenants.get_mut(number) else { continue };
-            let id = self.world.process.namespace_id(tenant.name());
-            let is_found = self.world.process.namespace(tenant.name()).is_some();
-            match tenant.life {
-                Life::Deleting if !is_found => (tenant.life, tenant.id) = (Life::Gone, None),
-                Life::Deleting => self.request_deletion(number),
-                Life::Gone => {}
-                _ => {
-                    tenant.id = id;
-                    self.enter_life(number);
-                }
+            if !matches!(tenant.life, Life::Deleting | Life::Gone) {
+                self.enter_life(number);
             }
         }
+        self.world.process.check_accounts()
+    }
+
+    /// After the start of one shard its namespaces are there, and what was asked of them without an answer is asked again.
+    pub(super) fn after_restart(&mut self, shard: usize) -> Result<(), String> {
+        for number in 0..self.world.tenants.len() {
+            if self.world.tenant(number).shard != shard {
+                continue;
+            }
+            self.recovered(number)?;
+            let Some(tenant) = self.world.tenants.get(number) else { continue };
+            match (tenant.life, self.world.process.namespace(tenant.name()).cloned()) {
+                (Life::Creating, Some(definition)) => self.namespace_created(number, shard, &definition),
+                (Life::Creating, None) => self.world.tenant(number).gone(),
+                (Life::Filling(_), _) => self.fill(number),
+                (Life::Active, _) => self.let_in(number),
+                (Life::Deleting | Life::Gone, _) => {}
+            }
+        }
+        self.world.process.check_accounts()
+    }
+
+    /// Takes in what a journal has kept of a namespace.
+    fn recovered(&mut self, number: usize) -> Result<(), String> {
+        let Some(tenant) = self.world.tenants.get_mut(number) else { return Ok(()) };
+        let found = self.world.process.namespace(tenant.name());
+        tenant.shard = self.world.process.shard_of(tenant.name()).unwrap_or(tenant.shard);
+        if let Some(found) = found.filter(|found| found.state == NamespaceState::Active) {
+            tenant.settings.recovered(&found.settings)?;
+        }
+        let is_found = found.is_some();
+        if tenant.settings.is_held() {
+            // Nothing of those who were about to connect has arrived.
+            let here = self.world.connections.extract_if(.., |connection| connection.tenant == number);
+            tenant.waiting.extend(here.map(|connection| connection.client.purpose()));
+        }
+        match tenant.life {
+            Life::Deleting if !is_found => tenant.gone(),
+            Life::Deleting => self.request_deletion(number),
+            Life::Gone => {}
+            _ => tenant.residence = self.world.process.residence(tenant.name()),
+        }
+        Ok(())
     }
 
     /// The namespace has its entities, and its clients come.
@@ -212,14 +105,22 @@ impl TenantLife<'_, '_> {
         for entity in recreated {
             tenant.model.lifetimes.created(entity);
         }
-        for purpose in std::mem::take(&mut tenant.waiting) {
-            self.world.connect(number, purpose);
+        self.let_in(number);
+    }
+
+    /// Those who wait for the namespace connect, if it takes them.
+    pub(super) fn let_in(&mut self, number: usize) {
+        let tenant = self.world.tenant(number);
+        if tenant.is_open() {
+            for purpose in std::mem::take(&mut tenant.waiting) {
+                self.world.connect(number, purpose);
+            }
         }
     }
 
-    /// A client that lost its connection connects again, at once or when its namespace is there.
+    /// A client that lost its connection connects again, at once or when its namespace takes clients again.
     pub(super) fn reconnect(&mut self, number: usize, purpose: Purpose) {
-        if self.world.tenant(number).is_active() {
+        if self.world.tenant(number).is_open() {
             self.world.connect(number, purpose);
         } else {
             self.world.tenant(number).waiting.push(purpose);
@@ -239,26 +140,33 @@ impl TenantLife<'_, '_> {
     /// Asks for the next step in the life of a namespace.
     fn change_namespace(&mut self, number: usize) {
         let plan = self.world.plan;
-        let tenant = self.world.tenant(number);
-        match tenant.life {
+        match self.world.tenant(number).life {
             Life::Active => self.request_deletion(number),
             Life::Gone => {
-                (tenant.life, tenant.lives) = (Life::Creating, tenant.lives + 1);
-                // The numbers of its messages belong to this life.
-                tenant.forget(plan);
-                let put = tenant.setup(plan).put();
-                self.world.process.change(put);
+                let shard = self.world.process.least_loaded(&self.connections_by_shard(), &[]);
+                let tenant = self.world.tenant(number);
+                tenant.begin_life(plan, shard);
+                let put = tenant.setup(plan).put(None);
+                self.world.process.change(shard, put);
             }
             Life::Filling(_) => self.fill(number),
             Life::Deleting | Life::Creating => {}
         }
     }
 
+    fn connections_by_shard(&self) -> Vec<usize> {
+        let placed = |shard| {
+            let all = self.world.connections.iter().filter_map(|connection| connection.namespace);
+            all.filter(|residence| residence.shard == shard).count()
+        };
+        (0..self.world.process.shards()).map(placed).collect()
+    }
+
     fn request_deletion(&mut self, number: usize) {
         let tenant = self.world.tenant(number);
         (tenant.life, tenant.is_created) = (Life::Deleting, false);
-        let name = tenant.name().into();
-        self.world.process.change(NamespaceCommand::Delete { name });
+        let (name, shard) = (tenant.name().into(), tenant.shard);
+        self.world.process.change(shard, NamespaceCommand::Delete { name });
     }
 
     /// Asks for the entities of a new namespace.
@@ -267,13 +175,13 @@ impl TenantLife<'_, '_> {
         // All but the first and the last one, which connect and disconnect, are answered.
         let tenant = self.world.tenant(number);
         tenant.life = Life::Filling(batch.commands.len().saturating_sub(2));
-        if let Some(id) = tenant.id {
-            self.world.process.submit(id, batch);
+        if let Some(residence) = tenant.residence {
+            self.world.process.submit(residence, batch);
         }
     }
 
     /// An answer about an entity of a new namespace.
-    pub(super) fn filled(&mut self, number: usize, effects: &[Effect]) {
+    fn filled(&mut self, number: usize, effects: &[Effect]) {
         let answers = |effect: &&Effect| {
             matches!(
                 effect,
@@ -294,73 +202,65 @@ impl TenantLife<'_, '_> {
     }
 
     /// Follows the definitions as the server does.
-    pub(super) fn follow_namespaces(&mut self) -> Result<(), String> {
-        for definition in self.world.process.namespace_changes() {
+    fn follow_namespaces(&mut self) -> Result<(), String> {
+        for (shard, definition) in self.world.process.namespace_changes() {
             let named = |tenant: &Tenant| *tenant.name() == *definition.name;
             let Some(number) = self.world.tenants.iter().position(named) else { continue };
             match definition.state {
-                NamespaceState::Deleting => self.close_connections(number)?,
+                NamespaceState::Deleting => self.deletion_begins(number)?,
                 NamespaceState::Deleted => {
-                    let tenant = self.world.tenant(number);
-                    (tenant.life, tenant.id) = (Life::Gone, None);
+                    self.world.tenant(number).gone();
                     self.world.report.count("namespaces deleted");
                 }
-                NamespaceState::Active => self.namespace_created(number, &definition),
+                NamespaceState::Active => {
+                    self.namespace_created(number, shard, &definition);
+                    self.settings_told(number, &definition)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn namespace_created(&mut self, number: usize, definition: &NamespaceDefinition) {
+    fn namespace_created(&mut self, number: usize, shard: usize, definition: &NamespaceDefinition) {
         let tenant = self.world.tenant(number);
         if tenant.life == Life::Creating {
-            (tenant.id, tenant.is_created) = (Some(NamespaceId::of(definition)), true);
+            (tenant.residence, tenant.is_created) =
+                (Some(Residence { shard, id: NamespaceId::of(definition) }), true);
             self.world.report.count("namespaces created");
+            if shard > 0 {
+                self.world.report.count("namespaces created behind the first shard");
+            }
             self.fill(number);
         }
     }
 
-    /// The namespace is being deleted: its connections are closed, and what they had is void.
-    fn close_connections(&mut self, number: usize) -> Result<(), String> {
-        let (leaving, staying) = std::mem::take(&mut self.world.connections)
-            .into_iter()
-            .partition(|connection| connection.tenant == number);
-        self.world.connections = staying;
-        let leaving: Vec<Connection> = leaving;
-        for connection in leaving {
-            let purpose = connection.client.purpose();
-            self.close_connection(number, connection)?;
-            self.world.tenant(number).waiting.push(purpose);
+    /// The settings of a namespace have changed: it is held, or let go, or neither.
+    fn settings_told(&mut self, number: usize, definition: &NamespaceDefinition) -> Result<(), String> {
+        let tenant = self.world.tenant(number);
+        let was_held = tenant.settings.is_held();
+        tenant.settings.told(&definition.settings);
+        match (was_held, tenant.settings.is_held()) {
+            (false, true) => {
+                self.world.report.count("namespaces held");
+                let leaves = |connection: &Connection| connection.tenant == number;
+                Departures::of(self.world).leave(leaves, CloseReason::NamespaceHeld)
+            }
+            (true, false) => {
+                self.world.report.count("namespaces let go");
+                self.let_in(number);
+                Ok(())
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// The namespace is being deleted: its connections are closed, and what they had is void.
+    fn deletion_begins(&mut self, number: usize) -> Result<(), String> {
+        let leaves = |connection: &Connection| connection.tenant == number;
+        Departures::of(self.world).leave(leaves, CloseReason::NamespaceDeleted)?;
         let plan = self.world.plan;
         let before = self.world.tenant(number).forget(plan);
         self.world.report.add(before);
-        Ok(())
-    }
-
-    fn close_connection(&mut self, number: usize, mut connection: Connection) -> Result<(), String> {
-        let now = self.world.now();
-        connection.gateway.close(now, CloseReason::NamespaceDeleted);
-        connection.client.expect_close();
-        loop {
-            let mut out = BytesMut::new();
-            connection.gateway.poll_output(now, &mut out, 4096);
-            connection.gateway.output_written(out.len());
-            if out.is_empty() && connection.to_client.is_empty() {
-                break;
-            }
-            connection.to_client.extend_from_slice(&out);
-            let bytes = connection.to_client.split().freeze();
-            self.world.report.wire.add(&bytes);
-            connection.client.read(&bytes, &mut self.world.cx(number))?;
-        }
-        if connection.client.was_closed() {
-            self.world.report.count("connections closed by a deletion");
-        }
-        let commands = connection.gateway.disconnected();
-        if let Some(id) = connection.namespace {
-            self.world.process.submit(id, Batch { client: connection.id, commands });
-        }
         Ok(())
     }
 
@@ -381,29 +281,29 @@ impl TenantLife<'_, '_> {
         Err(format!("deletions and creations of namespaces end: {lives:?}"))
     }
 
-    /// Place of the namespace with this id.
-    pub(super) fn tenant_of(&self, id: NamespaceId) -> Option<usize> {
-        self.world.tenants.iter().position(|tenant| tenant.id == Some(id))
+    /// The namespace that is there.
+    fn tenant_of(&self, residence: Residence) -> Option<usize> {
+        self.world.tenants.iter().position(|tenant| tenant.residence == Some(residence))
     }
 
     /// Shows what was released to its clients.
     pub(super) fn release(&mut self) -> Result<(), String> {
         self.follow_namespaces()?;
-        for released in self.world.process.released() {
-            let (id, client) = (released.namespace, released.client);
-            if client == SETUP {
-                let Some(number) = self.tenant_of(id) else { continue };
+        for (residence, released) in self.world.process.released() {
+            if released.client == SETUP {
+                let Some(number) = self.tenant_of(residence) else { continue };
                 self.filled(number, &released.effects);
+                self.world.tenant(number).settings.answered(&released.effects)?;
                 EntityDeletions::of(self.world).deletions_done(number, released.effects);
-            } else if let Some(connection) = self.connection_of(id, client) {
+            } else if let Some(connection) = self.connection_of(residence, released.client) {
                 connection.effects.extend(released.effects);
             }
         }
         Ok(())
     }
 
-    fn connection_of(&mut self, id: NamespaceId, client: ClientId) -> Option<&mut Connection> {
+    fn connection_of(&mut self, residence: Residence, client: ClientId) -> Option<&mut Connection> {
         let mut all = self.world.connections.iter_mut();
-        all.find(|connection| (connection.namespace, connection.id) == (Some(id), client))
+        all.find(|connection| (connection.namespace, connection.id) == (Some(residence), client))
     }
 }
