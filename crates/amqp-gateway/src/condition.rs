@@ -292,7 +292,9 @@ const fn placement(refusal: &PlacementRefusal) -> (&'static str, i32) {
         PlacementRefusal::Unknown { .. } | PlacementRefusal::Deleted { .. } => ("amqp:not-found", 404),
         PlacementRefusal::OnHold { .. } => ("com.microsoft:server-busy", 503),
         PlacementRefusal::Recovering { .. } => ("amqp:connection:forced", 503),
-        PlacementRefusal::TooManyConnections { .. } => ("amqp:resource-limit-exceeded", 403),
+        PlacementRefusal::TooManyConnections { .. } | PlacementRefusal::BeyondShare { .. } => {
+            ("amqp:resource-limit-exceeded", 403)
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{
     connection::{ConnectionLog, Driver, Placer, Watchers},
     connection_limit::ConnectionSlot,
     connections::Entry,
+    handshake_turns::HandshakeTurns,
     http,
     metrics::{ConnectionGauge, Transport},
     read_limit::ReadLimit,
@@ -75,15 +76,17 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, port
                 };
                 let serving = Arc::clone(&shared);
                 let span = info_span!("connection", peer = %address);
-                shared.threads.spawn(
+                shared.threads.spawn(|turns| {
                     async move {
-                        if let Err(error) = serve(stream, (address, over_limit), serving, port_kind).await {
+                        if let Err(error) =
+                            serve(stream, (address, over_limit), (serving, turns), port_kind).await
+                        {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
                     }
-                    .instrument(span),
-                );
+                    .instrument(span)
+                });
             }
             Err(error) => {
                 if let Admission::Logged { others } = failures.attempt(clock::instant()) {
@@ -109,27 +112,27 @@ async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
         };
         let Ok(place) = Arc::clone(&connection_limit).try_acquire_owned() else { continue };
         let serving = Arc::clone(&shared);
-        shared.threads.spawn(async move {
-            drop(serve_to_the_end(stream, address, serving).await);
+        shared.threads.spawn(|turns| async move {
+            drop(serve_to_the_end(stream, address, (serving, turns)).await);
             drop(place);
         });
     }
 }
 
 /// Answers one request while the server ends. A client that sends none within a short time is closed.
-async fn serve_to_the_end(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
-    timeout(http::LINGER_TIME, serve_late(stream, address, shared)).await.unwrap_or(Ok(()))
+async fn serve_to_the_end(stream: TcpStream, address: SocketAddr, server: Serving) -> io::Result<()> {
+    timeout(http::LINGER_TIME, serve_late(stream, address, server)).await.unwrap_or(Ok(()))
 }
 
 /// Answers one request of HTTP; another protocol gets no answer any more.
-async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve_late(stream: TcpStream, address: SocketAddr, (shared, turns): Serving) -> io::Result<()> {
     let stream = on_this_thread(stream)?;
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
     let mut peer = Peer { facts, address, over_limit: false, host: None };
     if let (Some(acceptor), [TLS_HANDSHAKE]) = (shared.tls.acceptor(), first) {
-        let mut stream = shake_hands(&acceptor, stream).await?;
+        let mut stream = Box::pin(shake_hands(&acceptor, stream, (&shared, &turns))).await?;
         let first = stream.fill_buf().await?.first().copied();
         peer.facts.tls = true;
         peer.facts.certificate_subject = subject(&stream);
@@ -158,7 +161,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 async fn serve(
     stream: TcpStream,
     (address, over_limit): (SocketAddr, bool),
-    shared: Arc<Shared>,
+    (shared, turns): Serving,
     port_kind: PortKind,
 ) -> io::Result<()> {
     let stream = on_this_thread(stream)?;
@@ -166,7 +169,7 @@ async fn serve(
     let count = match in_time(&shared, stream.peek(&mut first)).await {
         // It came just before the server began to end.
         Err(_) if port_kind == PortKind::Watched && *shared.stop.borrow() != Shutdown::No => {
-            return Box::pin(serve_to_the_end(stream, address, shared)).await;
+            return Box::pin(serve_to_the_end(stream, address, (shared, turns))).await;
         }
         count => count?,
     };
@@ -174,7 +177,7 @@ async fn serve(
         return Ok(());
     }
     if first.first() == Some(&TLS_HANDSHAKE) {
-        return Box::pin(serve_tls(stream, shared, (address, over_limit))).await;
+        return Box::pin(serve_tls(stream, (shared, turns), (address, over_limit))).await;
     }
     if port_kind == PortKind::Tls {
         let mistake = if first == AMQP_0_9_1 { Mistake::Amqp091 } else { Mistake::PlainOnTlsPort };
@@ -189,14 +192,17 @@ async fn serve(
 
 async fn serve_tls(
     stream: TcpStream,
-    shared: Arc<Shared>,
+    (shared, turns): Serving,
     (address, over_limit): (SocketAddr, bool),
 ) -> io::Result<()> {
     let Some(acceptor) = shared.tls.acceptor() else {
         shared.wrong_protocols.note(clock::instant(), address, Mistake::TlsOnPlainPort);
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
-    let shaken = in_time(&shared, shake_hands(&acceptor, stream)).await;
+    // Boxed, for it needs much more room than the connection that it makes.
+    let handshake = Box::pin(shake_hands(&acceptor, stream, (&shared, &turns)));
+    let shaken = in_time(&shared, handshake).await;
+    drop(turns);
     let mut stream = shaken.inspect_err(|error| note_refused_handshake(&shared, address, error))?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
@@ -226,9 +232,17 @@ fn note_refused_handshake(shared: &Shared, from: SocketAddr, error: &io::Error) 
     });
 }
 
+/// The state that all connections share, and the turns of the thread that serves this one.
+type Serving = (Arc<Shared>, Arc<HandshakeTurns>);
+
 /// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
-async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<ReadLimit<Socket>>> {
-    let mut stream = acceptor.accept(ReadLimit::new(Socket::new(stream), HANDSHAKE_BYTES_MAX)).await?;
+async fn shake_hands(
+    acceptor: &TlsAcceptor,
+    stream: TcpStream,
+    (shared, turns): (&Shared, &HandshakeTurns),
+) -> io::Result<TlsStream<ReadLimit<Socket>>> {
+    let stream = ReadLimit::new(Socket::new(stream), HANDSHAKE_BYTES_MAX);
+    let mut stream = tls::shake_hands(acceptor, stream, (&shared.namespaces, turns)).await?;
     stream.get_mut().0.lift();
     Ok(stream)
 }
@@ -279,7 +293,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let placer = Placer::new(Arc::clone(&shared.namespaces), host);
+    let placer = Placer::new(Arc::clone(&shared.namespaces), Arc::clone(&shared.connection_limit), host);
     let first = placer.first();
     let gateway = Gateway::new(
         Arc::clone(&first.gateway),

@@ -17,6 +17,8 @@ use tokio::{
 };
 use tracing::error;
 
+use crate::handshake_turns::HandshakeTurns;
+
 /// All of them. Dropped, they end, and what they served is dropped with them.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -41,6 +43,7 @@ struct ThreadHandle {
     runtime: Handle,
     /// Futures it serves.
     serves: Arc<AtomicUsize>,
+    handshakes: Arc<HandshakeTurns>,
 }
 
 impl Threads {
@@ -58,12 +61,15 @@ impl Threads {
 }
 
 impl Spawner {
-    /// Has the thread that serves the fewest serve one more.
-    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    /// Has the thread that serves the fewest serve one more, whose TLS handshake takes its turns among those of the thread.
+    pub(crate) fn spawn<F>(&self, make: impl FnOnce(Arc<HandshakeTurns>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let Some(lane) = self.0.iter().min_by_key(|lane| lane.serves.load(Ordering::Relaxed)) else { return };
         let place = CountGuard::take(&lane.serves);
         // Boxed here, for a future that captures another holds it twice.
-        let future = Box::pin(future);
+        let future = Box::pin(make(Arc::clone(&lane.handshakes)));
         // The handle is dropped: the task ends by itself, and no other task waits for it.
         drop(lane.runtime.spawn(async move {
             future.await;
@@ -74,8 +80,13 @@ impl Spawner {
 
 impl Thread {
     fn start() -> io::Result<(Self, ThreadHandle)> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let lane = ThreadHandle { runtime: runtime.handle().clone(), serves: Arc::default() };
+        let runtime =
+            Builder::new_current_thread().enable_all().global_queue_interval(OTHERS_EVERY).build()?;
+        let lane = ThreadHandle {
+            runtime: runtime.handle().clone(),
+            serves: Arc::default(),
+            handshakes: Arc::default(),
+        };
         let (end, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("connections".into()).spawn(move || {
             // Nothing is ever sent: the sender is dropped.
@@ -84,6 +95,11 @@ impl Thread {
         Ok((Self { end: Some(end), thread: Some(thread) }, lane))
     }
 }
+
+/// Each so many turns of tasks, one is of those that another thread has brought or called, however many of this one are ready. New
+/// connections are among them: with tokio's own 31 they would come in more slowly than handshakes are done, and wait in the order of
+/// their arrival instead of that of their namespaces' turns.
+const OTHERS_EVERY: u32 = 8;
 
 impl Drop for Threads {
     fn drop(&mut self) {

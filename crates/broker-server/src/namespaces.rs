@@ -4,6 +4,7 @@
 
 pub(crate) mod change;
 pub(crate) mod directory;
+pub(crate) mod handshake_meter;
 pub(crate) mod keys;
 pub(crate) mod send_rate;
 pub(crate) mod served;

@@ -74,7 +74,7 @@ pub struct Server {
     tls_addresses: Vec<SocketAddr>,
     http_addresses: Vec<SocketAddr>,
     stop: watch::Sender<Shutdown>,
-    connection_limit: ConnectionLimit,
+    connection_limit: Arc<ConnectionLimit>,
     node: NodeThreads,
     reloader: Reloader,
     shutdown_time_out: Duration,
@@ -127,7 +127,7 @@ impl Server {
             runtime: runtime.handle().clone(),
         };
         let spans = start_exporter(config, &runtime, &metrics, &stopped)?;
-        let connection_limit = ConnectionLimit::new(config.max_connections);
+        let connection_limit = Arc::new(ConnectionLimit::new(config.max_connections));
         let threads = Threads::start(config.io_threads)?;
         let common = SharedParts {
             gateway,
@@ -138,7 +138,7 @@ impl Server {
             shards,
             tls,
             next_client,
-            connection_limit: connection_limit.clone(),
+            connection_limit: Arc::clone(&connection_limit),
             listing,
             threads: threads.spawner(),
             spans,

@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) started_at: Timestamp,
     /// Service tier, with its bounds for entities.
     pub(crate) profile: Profile,
-    pub(crate) connection_limit: ConnectionLimit,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
     pub(crate) memory: ProcessMemory,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
@@ -98,7 +98,7 @@ pub(crate) struct SharedParts {
     pub(crate) shards: Shards,
     pub(crate) tls: Arc<TlsEndpoint>,
     pub(crate) next_client: Arc<AtomicU64>,
-    pub(crate) connection_limit: ConnectionLimit,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
     pub(crate) spans: Option<Spans>,

@@ -11,4 +11,4 @@ mod stamp;
 pub(crate) use endpoint::{TlsEndpoint, watch_files};
 pub(crate) use files::client;
 pub use files::{TlsError, TlsFiles};
-pub(crate) use handshake::{names_no_host, refused_certificate};
+pub(crate) use handshake::{names_no_host, refused_certificate, shake_hands};

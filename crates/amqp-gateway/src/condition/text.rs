@@ -166,6 +166,10 @@ fn placement(refusal: &PlacementRefusal) -> String {
         PlacementRefusal::TooManyConnections { namespace, limit } => format!(
             "ConnectionsQuotaExceeded for namespace: '{namespace}' has {limit} connections, as many as it may."
         ),
+        PlacementRefusal::BeyondShare { namespace, connections } => format!(
+            "ConnectionsQuotaExceeded for namespace: '{namespace}' has {connections} connections, and the last ones that the \
+             broker takes are kept for others."
+        ),
     }
 }
 

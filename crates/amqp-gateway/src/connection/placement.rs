@@ -64,6 +64,8 @@ pub enum PlacementRefusal {
     OnHold { namespace: Arc<str> },
     /// The namespace has as many connections as it may.
     TooManyConnections { namespace: Arc<str>, limit: usize },
+    /// The broker has few places for connections left, and the namespace has its share of them.
+    BeyondShare { namespace: Arc<str>, connections: usize },
     /// The shard of the namespace has failed, and recovers from its journal.
     Recovering { namespace: Arc<str> },
     /// The namespace has been deleted.
@@ -78,6 +80,7 @@ impl PlacementRefusal {
             Self::OnHold { namespace }
             | Self::Recovering { namespace }
             | Self::TooManyConnections { namespace, .. }
+            | Self::BeyondShare { namespace, .. }
             | Self::Deleted { namespace } => Some(namespace),
         }
     }

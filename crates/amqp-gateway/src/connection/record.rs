@@ -199,7 +199,9 @@ impl ConnectionRecord {
             Refusal::Failed => "the broker failed",
             Refusal::Ended => "closed by an operator",
             Refusal::TooManyConnections { .. }
-            | Refusal::Placement(PlacementRefusal::TooManyConnections { .. }) => "too many connections",
+            | Refusal::Placement(
+                PlacementRefusal::TooManyConnections { .. } | PlacementRefusal::BeyondShare { .. },
+            ) => "too many connections",
             Refusal::Placement(PlacementRefusal::Unknown { .. }) => "unknown host name",
             Refusal::Placement(PlacementRefusal::OnHold { .. }) => "namespace held",
             Refusal::Placement(PlacementRefusal::Recovering { .. }) => "shard recovering",

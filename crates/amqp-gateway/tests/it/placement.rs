@@ -381,6 +381,12 @@ fn each_refusal_of_a_connection_has_its_condition_text_and_reason() {
             "ConnectionsQuotaExceeded for namespace: 'team-a' has 7 connections, as many as it may.",
             "too many connections",
         ),
+        (
+            PlacementRefusal::BeyondShare { namespace: name(), connections: 7 },
+            "amqp:resource-limit-exceeded",
+            "ConnectionsQuotaExceeded for namespace: 'team-a' has 7 connections, and the last ones that the broker takes are kept",
+            "too many connections",
+        ),
     ];
     for (refusal, condition, text, why) in cases {
         let mut world = world_with(Placement::To(a()), Placement::Refused(refusal.clone()));

@@ -9,17 +9,20 @@ use amqp_gateway::{CloseReason, Placement, PlacementRefusal, PlacementRequest};
 use broker_core::NamespaceState;
 
 use crate::{
+    connection_limit::ConnectionLimit,
     ingress_credit::IngressCredit,
     io_threads::CountGuard,
     namespaces::{
         NamespaceDirectory, ServedNamespace,
         directory::{Meant, reason_to_leave},
+        served::AdmitError,
     },
 };
 
 /// Places one connection.
 pub(crate) struct Placer {
     directory: Arc<NamespaceDirectory>,
+    connection_limit: Arc<ConnectionLimit>,
     /// TLS server name, or host of the HTTP request that became the connection.
     first_sign: Option<Box<str>>,
     placed: Option<(Arc<ServedNamespace>, CountGuard)>,
@@ -27,8 +30,12 @@ pub(crate) struct Placer {
 
 impl Placer {
     /// For a connection that came to this host name, if its transport says one.
-    pub(crate) const fn new(directory: Arc<NamespaceDirectory>, first_sign: Option<Box<str>>) -> Self {
-        Self { directory, first_sign, placed: None }
+    pub(crate) const fn new(
+        directory: Arc<NamespaceDirectory>,
+        connection_limit: Arc<ConnectionLimit>,
+        first_sign: Option<Box<str>>,
+    ) -> Self {
+        Self { directory, connection_limit, first_sign, placed: None }
     }
 
     /// The namespace with which the connection begins, before its client has said anything.
@@ -86,15 +93,20 @@ impl Placer {
         if let Some(refusal) = refusal(&namespace) {
             return Placement::Refused(refusal);
         }
-        match namespace.admit() {
+        match self.connection_limit.admit(&namespace, self.directory.is_single()) {
             Ok(place) => {
                 let placement = Placement::To(namespace.for_gateway());
                 self.placed = Some((namespace, place));
                 placement
             }
-            Err(limit) => {
+            Err(error) => {
                 let namespace = Arc::clone(&namespace.name);
-                Placement::Refused(PlacementRefusal::TooManyConnections { namespace, limit })
+                Placement::Refused(match error {
+                    AdmitError::Limit(limit) => PlacementRefusal::TooManyConnections { namespace, limit },
+                    AdmitError::BeyondShare { connections } => {
+                        PlacementRefusal::BeyondShare { namespace, connections }
+                    }
+                })
             }
         }
     }

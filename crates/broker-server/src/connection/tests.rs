@@ -23,6 +23,7 @@ use broker_node::NamespaceId;
 
 use super::*;
 use crate::{
+    connection_limit::ConnectionLimit,
     executor::Executor,
     ingress_credit::IngressCredit,
     namespaces::{NamespaceDirectory, directory::DirectoryConfig},
@@ -195,7 +196,7 @@ fn driver(
     clock: &Arc<Clock>,
     stop: &watch::Sender<Shutdown>,
 ) -> Driver<Socket> {
-    let placer = Placer::new(Arc::clone(directory), None);
+    let placer = Placer::new(Arc::clone(directory), Arc::new(ConnectionLimit::new(usize::MAX)), None);
     let first = placer.first();
     let gateway = Gateway::new(
         Arc::clone(&first.gateway),

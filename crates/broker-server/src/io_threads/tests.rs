@@ -10,7 +10,7 @@ use super::*;
 /// Says, when asked, on which thread it is served; then it is served for ever.
 fn probe(spawner: &Spawner) -> Receiver<ThreadId> {
     let (tell, told) = mpsc::channel();
-    spawner.spawn(async move {
+    spawner.spawn(|_| async move {
         tell.send(thread::current().id()).ok();
         pending::<()>().await;
     });
@@ -41,7 +41,7 @@ fn a_place_is_free_again_when_its_future_has_ended() {
     let threads = Threads::start(1).unwrap();
     let spawner = threads.spawner();
     let (done, waiting) = mpsc::channel::<()>();
-    spawner.spawn(async move { drop(done) });
+    spawner.spawn(|_| async move { drop(done) });
     assert!(waiting.recv().is_err());
     drop(threads);
     assert_eq!(spawner.0.first().map(|lane| lane.serves.load(Ordering::Relaxed)), Some(0));

@@ -12,7 +12,7 @@ use broker_auth::Authority;
 use broker_core::{NamespaceDefinition, NamespaceLimit, NamespaceState, Work};
 use broker_node::NamespaceId;
 
-use super::send_rate::SendRate;
+use super::{handshake_meter::HandshakeMeter, send_rate::SendRate};
 use crate::{executor::Executor, ingress_credit::IngressCredit, io_threads::CountGuard};
 
 /// A namespace that clients can reach.
@@ -27,11 +27,23 @@ pub(crate) struct ServedNamespace {
     /// The account of its commands in flight.
     pub(crate) ingress_credit: Arc<IngressCredit>,
     pub(crate) send_rate: SendRate,
+    pub(crate) handshakes: HandshakeMeter,
     connections: Arc<AtomicUsize>,
     refused_connections: AtomicUsize,
     /// Units of work of the gateways of its connections.
     gateway_work: AtomicU64,
+    /// Those refused for the sake of other namespaces.
+    beyond_share: AtomicUsize,
     definition: RwLock<Arc<NamespaceDefinition>>,
+}
+
+/// Reason for which a namespace takes no connection more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum AdmitError {
+    /// It has as many as its limit says.
+    Limit(usize),
+    /// It has its share of the last ones of the broker.
+    BeyondShare { connections: usize },
 }
 
 impl ServedNamespace {
@@ -51,9 +63,11 @@ impl ServedNamespace {
             gateway,
             ingress_credit: Arc::new(IngressCredit::below(all, usize::MAX)),
             send_rate: SendRate::default(),
+            handshakes: HandshakeMeter::default(),
             connections: Arc::default(),
             refused_connections: AtomicUsize::new(0),
             gateway_work: AtomicU64::new(0),
+            beyond_share: AtomicUsize::new(0),
             definition: RwLock::new(Arc::new(definition)),
         };
         served.take_limits();
@@ -96,13 +110,18 @@ impl ServedNamespace {
         definition.state == NamespaceState::Active && !definition.settings.held
     }
 
-    /// A place for one more connection, or the number of those that there may be.
-    pub(crate) fn admit(&self) -> Result<CountGuard, usize> {
+    /// A place for one more connection, where its share of those of the broker is so many at the moment.
+    pub(crate) fn admit(&self, share: Option<usize>) -> Result<CountGuard, AdmitError> {
         let limit = self.definition().settings.limits.get(NamespaceLimit::Connections);
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        CountGuard::take_below(&self.connections, limit).ok_or_else(|| {
-            self.refused_connections.fetch_add(1, Ordering::Relaxed);
-            limit
+        let share = share.unwrap_or(usize::MAX);
+        CountGuard::take_below(&self.connections, limit.min(share)).ok_or_else(|| {
+            if limit <= share {
+                self.refused_connections.fetch_add(1, Ordering::Relaxed);
+                return AdmitError::Limit(limit);
+            }
+            self.beyond_share.fetch_add(1, Ordering::Relaxed);
+            AdmitError::BeyondShare { connections: self.connections() }
         })
     }
 
@@ -126,6 +145,11 @@ impl ServedNamespace {
     /// Work of the gateways of its connections, those that are gone included.
     pub(crate) fn gateway_work(&self) -> Work {
         Work(self.gateway_work.load(Ordering::Relaxed))
+    }
+
+    /// Connections that were refused because it had its share of the last ones.
+    pub(crate) fn refused_for_share(&self) -> usize {
+        self.beyond_share.load(Ordering::Relaxed)
     }
 
     /// The namespace, as a gateway uses it.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each family stands together. The name of a namespace needs no escapes.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use broker_core::NamespaceLimit;
 
@@ -13,11 +13,12 @@ use crate::{namespaces::ServedNamespace, node_driver::NodeView};
 pub(crate) struct ShownNamespace {
     name: Arc<str>,
     figures: [u64; FAMILIES.len()],
+    handshake_time: Duration,
     limits: [Option<u64>; NamespaceLimit::ALL.len()],
 }
 
 /// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
-const FAMILIES: [(&str, &str, &str); 13] = [
+const FAMILIES: [(&str, &str, &str); 15] = [
     ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
     ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
     ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
@@ -34,6 +35,12 @@ const FAMILIES: [(&str, &str, &str); 13] = [
         "counter",
         "Connections refused because their namespace had as many as it may",
     ),
+    (
+        "namespace_connections_beyond_share",
+        "counter",
+        "Connections refused because few were left and their namespace had its share",
+    ),
+    ("namespace_handshakes", "counter", "TLS handshakes of clients that came to a namespace"),
     ("namespace_in_flight_bytes", "gauge", "Bytes of a namespace's commands that wait for the node"),
     (
         "namespace_send_waits",
@@ -63,6 +70,8 @@ impl ShownNamespace {
             of_node.map_or(0, |figures| figures.background_work),
             served.connections() as u64,
             served.refused_connections() as u64,
+            served.refused_for_share() as u64,
+            served.handshakes.begun(),
             served.ingress_credit.bytes() as u64,
             served.send_rate.waits(),
             served.gateway_work().0,
@@ -70,13 +79,14 @@ impl ShownNamespace {
             u64::from(!served.is_open()),
         ];
         let limits = NamespaceLimit::ALL.map(|limit| definition.settings.limits.get(limit));
-        Self { name: Arc::clone(&served.name), figures, limits }
+        let handshake_time = served.handshakes.time();
+        Self { name: Arc::clone(&served.name), figures, handshake_time, limits }
     }
 }
 
 /// The text of all families, one piece each.
 pub(super) fn families(namespaces: &[ShownNamespace]) -> Vec<String> {
-    let mut families = Vec::with_capacity(FAMILIES.len() + 1);
+    let mut families = Vec::with_capacity(FAMILIES.len() + 2);
     for (index, (name, kind, help)) in FAMILIES.into_iter().enumerate() {
         let mut out = format!("# HELP ferrybus_{name} {help}.\n# TYPE ferrybus_{name} {kind}\n");
         let ending = if kind == "counter" { "_total" } else { "" };
@@ -86,6 +96,19 @@ pub(super) fn families(namespaces: &[ShownNamespace]) -> Vec<String> {
         }
         families.push(out);
     }
+    let (name, help) =
+        ("namespace_handshake_seconds", "Time for which TLS handshakes of a namespace have computed");
+    let mut times = format!(
+        "# HELP ferrybus_{name} {help}.\n# TYPE ferrybus_{name} counter\n# UNIT ferrybus_{name} seconds\n"
+    );
+    for ShownNamespace { name: namespace, handshake_time, .. } in namespaces {
+        let (seconds, nanoseconds) = (handshake_time.as_secs(), handshake_time.subsec_nanos());
+        put(
+            &mut times,
+            format_args!("ferrybus_{name}_total{{namespace=\"{namespace}\"}} {seconds}.{nanoseconds:09}\n"),
+        );
+    }
+    families.push(times);
     let help = "Limits of a namespace, where it has some";
     let mut limits =
         format!("# HELP ferrybus_namespace_limit {help}.\n# TYPE ferrybus_namespace_limit gauge\n");

@@ -260,3 +260,5 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     assert!(wire.rest().is_ok(), "the socket has ended");
     assert!(started.elapsed() < Duration::from_secs(30));
 }
+
+mod shares;

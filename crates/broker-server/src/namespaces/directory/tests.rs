@@ -2,6 +2,7 @@ use broker_auth::{Access, NamedKey, Right, Rights, Scope, Secret};
 use broker_core::{NamespaceLimit, NamespaceLimits, NamespaceSettings, NamespaceSlot};
 
 use super::*;
+use crate::{connection_limit::ConnectionLimit, namespaces::served::AdmitError};
 
 fn directory(strict: bool, authorities: &[(&str, &Arc<Authority>)]) -> (NamespaceDirectory, Arc<Executor>) {
     let executor = Arc::<Executor>::default();
@@ -122,12 +123,42 @@ fn as_many_connections_are_admitted_as_the_limit_says_at_the_moment() {
         },
         ..definition(1, "team-a", &[])
     };
-    let first = served.admit().unwrap();
+    let first = served.admit(None).unwrap();
     directory.apply(limited(1), &executor);
-    assert_eq!(served.admit().unwrap_err(), 1);
+    assert_eq!(served.admit(None).unwrap_err(), AdmitError::Limit(1));
     directory.apply(limited(2), &executor);
-    let second = served.admit().unwrap();
+    let second = served.admit(None).unwrap();
     assert_eq!((served.connections(), served.refused_connections()), (2, 1));
     drop((first, second));
     assert_eq!(served.connections(), 0);
+}
+
+#[test]
+fn the_last_connections_are_shared_by_weight_where_there_is_more_than_one_namespace() {
+    let connection_limit = ConnectionLimit::new(20);
+    let (directory, executor) = directory(false, &[]);
+    let default = directory.of_default();
+    // Each connection has a slot before its namespace is known.
+    let connect = |namespace: &ServedNamespace| {
+        let slot = connection_limit.take().unwrap();
+        connection_limit.admit(namespace, directory.is_single()).map(|place| (slot, place))
+    };
+    let alone: Vec<_> = (0..20).map(|_| connect(&default).unwrap()).collect();
+    assert_eq!((default.connections(), default.refused_for_share()), (20, 0));
+    drop(alone);
+    let first = directory.apply(definition(1, "team-a", &[]), &executor).unwrap();
+    let second = directory.apply(definition(2, "team-b", &[]), &executor).unwrap();
+    let _most: Vec<_> = (0..18).map(|_| connect(&default).unwrap()).collect();
+    assert_eq!(connect(&default).unwrap_err(), AdmitError::BeyondShare { connections: 18 });
+    let _one = connect(&first).unwrap();
+    // The last one is for a namespace that has none, or has a larger weight.
+    assert_eq!(connect(&first).unwrap_err(), AdmitError::BeyondShare { connections: 1 });
+    let last = connect(&second).unwrap();
+    drop(last);
+    let mut heavy = definition(1, "team-a", &[]);
+    heavy.settings.weight = 2;
+    directory.apply(heavy, &executor);
+    let _last = connect(&first).unwrap();
+    let refused = [&default, &first, &second].map(|namespace| namespace.refused_for_share());
+    assert_eq!((refused, default.refused_connections()), ([1, 1, 0], 0));
 }
