@@ -3,7 +3,7 @@
 //! Invariant: a unit never crosses a segment; a segment that is full ends with a seal.
 
 use crate::{
-    JournalConfig,
+    JournalConfig, Owner,
     format::{BatchKind, HEADER, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader, aligned},
     segment_pool::SegmentPool,
     segments::{FIRST_RECORD, Segment, Segments},
@@ -74,6 +74,7 @@ impl Appender {
     pub(crate) fn append(
         &mut self,
         context: &mut AppendContext<'_>,
+        owner: Owner,
         length: u32,
         index: &[u8],
         rest: &[&[u8]],
@@ -93,7 +94,7 @@ impl Appender {
             self.freeze(context.write_cache, context.on_disk);
             context.write_cache.begin(at, at - context.segments.newest().base, stored_bytes);
         }
-        context.write_cache.push(header.encode(), index, rest);
+        context.write_cache.push(owner, header.encode(), index, rest);
         self.writer.add_record(&header);
         self.summary.add(at, length, index);
         context.segments.grow(self.writer.end, stored);

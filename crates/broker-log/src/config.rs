@@ -19,7 +19,8 @@ pub enum Durability {
 pub struct JournalConfig {
     /// Size of a segment in bytes. A larger record gets a segment of its own size.
     pub segment_bytes: u64,
-    /// Bytes of recent records that stay in the write cache for reading.
+    /// Bytes of records that stay in the write cache for reading: recent ones, and older ones of owners that have appended less
+    /// than their share.
     pub cache_bytes: u64,
     /// Step after which a record counts as durable.
     pub durability: Durability,

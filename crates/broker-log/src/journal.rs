@@ -12,12 +12,14 @@ mod stats;
 pub use stats::JournalStats;
 
 use crate::{
-    CompactionStep, Disk, Durability, FileId, JournalConfig, PoisonReason, Position, ReadError,
+    CompactionStep, Disk, Durability, FileId, JournalConfig, Owner, OwnerStats, PoisonReason, Position,
+    ReadError,
     appender::{AppendContext, Appender},
     background_io::BackgroundIo,
     compaction::{CompactionContext, Compactor},
     disk_space::DiskSpace,
     format::RECORD_HEADER,
+    owner::Weights,
     read_ahead::ReadAhead,
     segment_pool::SegmentPool,
     segments::{Segment, Segments},
@@ -38,6 +40,7 @@ pub struct Journal {
     appender: Appender,
     write_cache: WriteCache,
     read_ahead: ReadAhead,
+    weights: Weights,
     progress: WriteProgress,
     compactor: Compactor,
     background: BackgroundIo,
@@ -94,6 +97,7 @@ impl Journal {
             appender: Appender::new(found.writer, found.summary, config.opened_at),
             write_cache: WriteCache::new(end),
             read_ahead: ReadAhead::default(),
+            weights: Weights::default(),
             compactor: Compactor::default(),
             background: BackgroundIo::new(),
             closing: Closing::No,
@@ -108,11 +112,30 @@ impl Journal {
     /// # Panics
     /// If the record is longer than [`JournalConfig::max_record_bytes`]: the caller checks before.
     pub fn append(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
+        self.append_of(Owner::default(), index, rest)
+    }
+
+    /// [`Journal::append`] of a record that belongs to `owner`. Owners share the memory of the journal by weight.
+    ///
+    /// # Panics
+    /// If the record is longer than [`JournalConfig::max_record_bytes`]: the caller checks before.
+    pub fn append_of(&mut self, owner: Owner, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
         let bytes = rest.iter().fold(index.len(), |sum, part| sum.saturating_add(part.len()));
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
         assert!(length <= self.config.max_record_bytes, "a record of {bytes} bytes: the caller limits them");
         let (appender, mut context) = self.appending();
-        (Position(appender.append(&mut context, length, index, rest)), length)
+        (Position(appender.append(&mut context, owner, length, index, rest)), length)
+    }
+
+    /// The weight of an owner is `weight`; that of an owner for whom nothing was said is 1.
+    pub fn set_weight(&mut self, owner: Owner, weight: u16) {
+        self.weights.set(owner, weight);
+    }
+
+    /// The owner has gone, and its number is free for another one: its figures and its weight begin anew.
+    pub fn forget_owner(&mut self, owner: Owner) {
+        self.weights.set(owner, 1);
+        self.read_ahead.forget_owner(owner);
     }
 
     /// Says that it is `time`, in milliseconds since 1970: the mark of the next segment states it.
@@ -230,11 +253,6 @@ impl Journal {
         self.space.is_full(used) || Compactor::is_urgent(&self.config, used, live)
     }
 
-    /// Reads from disk since the start.
-    pub fn disk_reads(&self) -> u64 {
-        self.read_ahead.reads()
-    }
-
     /// The caller has done what [`CompactionStep::SegmentDone`] asks for. The segment goes as soon as everything
     /// appended so far is durable.
     pub fn segment_compacted(&mut self) {
@@ -283,6 +301,12 @@ impl Journal {
             compacted_bytes: self.compactor.compacted_bytes(),
             failed_deletes: self.segment_pool.failed_deletes(),
         }
+    }
+
+    /// Figures of an owner, of now.
+    pub fn owner_stats(&self, owner: Owner) -> OwnerStats {
+        let (weight, cached_bytes) = (self.weights.of(owner), self.write_cache.bytes_of(owner));
+        OwnerStats { weight, cached_bytes, ..self.read_ahead.stats_of(owner) }
     }
 
     /// Frees the compacted segment whose replacement is durable, if there is one.

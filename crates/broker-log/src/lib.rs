@@ -23,6 +23,7 @@ mod format;
 mod journal;
 mod mark;
 mod migrate;
+mod owner;
 mod poison;
 mod position;
 mod read_ahead;
@@ -48,6 +49,7 @@ pub use journal::{Journal, JournalStats};
 pub use migrate::{
     ConvertIndex, MigrateError, MigrateFolderError, Migrated, MigratedFolder, migrate, migrate_folder,
 };
+pub use owner::{Owner, OwnerStats};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};
 pub use record_view::RecordView;

@@ -2,19 +2,38 @@
 //! Their alignment is that of their file, so that direct I/O can write them in place (`disk/direct.rs`).
 //!
 //! Invariant: holds the living records of one stretch of positions that ends at the journal's end; forgets them only
-//! from its beginning, and nothing that is not written.
+//! from its beginning, and nothing that is not written. Before that stretch, runs of owners that have less than their share of
+//! the cache are retained (`write_cache/retention.rs`).
+
+mod chunk;
+mod retained;
+mod retention;
+mod runs;
+mod shares;
 
 use std::{collections::VecDeque, hint::black_box, ops::BitXor as _};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use crate::{disk::BLOCK_BYTES, format::RECORD_HEADER_LEN};
+pub(crate) use self::chunk::Piece;
+use self::{
+    chunk::{Chunk, piece_before},
+    retention::Retention,
+    runs::Run,
+};
+use crate::{
+    disk::BLOCK_BYTES,
+    format::RECORD_HEADER_LEN,
+    owner::{Owner, Weights},
+};
 
 /// Records as they lie on disk; the headers of batches between them are left out.
 #[derive(Debug)]
 pub(crate) struct WriteCache {
     /// Every record from this position on is here, or dead.
     start: u64,
+    /// Records before `start`.
+    retention: Retention,
     chunks: VecDeque<Chunk>,
     /// The chunk in which something was found last: the next is looked for there, for readers go on in order.
     found: usize,
@@ -30,36 +49,13 @@ pub(crate) struct WriteCache {
     open: BytesMut,
     /// Position of the first byte of `open`.
     open_start: u64,
+    /// The same when the cache was shrunk last.
+    shrunk: u64,
+    /// The run that grows: the last one of the last chunk, which does not count it yet.
+    run: Run,
     /// Memory of dead and of forgotten chunks, to be used again, the last first: fresh memory costs a page fault for
     /// each 4 KiB, and what was used long ago has left the processor's caches. Readers may still hold some of it.
     unused: Vec<Bytes>,
-}
-
-/// One allocation and what is frozen of it. Pieces hold whole records and ascend.
-#[derive(Debug)]
-struct Chunk {
-    start: u64,
-    /// Position behind its last record.
-    end: u64,
-    /// Bytes of its records, and what lies between them.
-    bytes: u64,
-    /// Bytes of its records that are not dead.
-    live: u64,
-    /// None when all of it is dead and its memory is given back.
-    pieces: Vec<Piece>,
-}
-
-/// Consecutive records and the position of the first.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    pub start: u64,
-    pub bytes: Bytes,
-}
-
-impl Piece {
-    pub(crate) fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
 }
 
 impl WriteCache {
@@ -67,6 +63,7 @@ impl WriteCache {
     pub(crate) fn new(end: u64) -> Self {
         Self {
             start: end,
+            retention: Retention::default(),
             chunks: VecDeque::new(),
             found: 0,
             died: 0,
@@ -75,6 +72,8 @@ impl WriteCache {
             given_back: 0,
             open: BytesMut::new(),
             open_start: end,
+            shrunk: end,
+            run: Run::begin(Owner::default(), end),
             unused: Vec::new(),
         }
     }
@@ -94,7 +93,8 @@ impl WriteCache {
             skip_to(offset, &mut self.open);
             // No more than that: a small record would keep the memory of a large one.
             drop(self.open.split_off(stored.max(CHUNK_BYTES)));
-            self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
+            self.end_run(self.run.owner, at);
+            self.chunks.push_back(Chunk::begin(at));
         } else if let Some(chunk) = self.chunks.back_mut() {
             // The bytes between two records take memory too.
             let skipped = skip_to(offset, &mut self.open) as u64;
@@ -104,23 +104,48 @@ impl WriteCache {
         self.open_start = at;
     }
 
-    /// Adds a record. There is room: see [`WriteCache::continues`].
+    /// Adds a record of an owner. There is room: see [`WriteCache::continues`].
     #[inline]
-    pub(crate) fn push(&mut self, header: [u8; RECORD_HEADER_LEN], index: &[u8], rest: &[&[u8]]) {
+    pub(crate) fn push(
+        &mut self,
+        owner: Owner,
+        header: [u8; RECORD_HEADER_LEN],
+        index: &[u8],
+        rest: &[&[u8]],
+    ) {
         let before = self.open.len();
+        if owner != self.run.owner {
+            self.end_run(owner, self.open_start + before as u64);
+        }
         self.open.extend_from_slice(&header);
         self.open.extend_from_slice(index);
         for part in rest {
             self.open.extend_from_slice(part);
         }
-        if let Some(chunk) = self.chunks.back_mut() {
-            chunk.live += (self.open.len() - before) as u64;
-        }
+        self.run.bytes += (self.open.len() - before) as u64;
+    }
+
+    /// Ends the open run, which is in the last chunk. The next one is `owner`'s and begins at `at`.
+    fn end_run(&mut self, owner: Owner, at: u64) {
+        let run = std::mem::replace(&mut self.run, Run::begin(owner, at));
+        let Some(chunk) = self.chunks.back_mut().filter(|_| run.bytes > 0) else { return };
+        let memory = chunk.runs.memory();
+        chunk.runs.push(run);
+        let memory = chunk.runs.memory() - memory;
+        chunk.bytes += memory;
+        self.bytes += memory;
+        chunk.live += run.live();
+        self.retention.add_run(&run);
     }
 
     /// The record at `at`, of so many bytes with its header, is dead: it will not be read.
     pub(crate) fn release(&mut self, at: u64, bytes: u64) {
+        if at >= self.run.start {
+            self.run.release(at, bytes);
+            return;
+        }
         if at < self.start {
+            self.retention.release(at, bytes);
             return;
         }
         let Some(index) = self.chunk_of(at, self.died) else { return };
@@ -128,7 +153,12 @@ impl WriteCache {
         let Some(chunk) = self.chunks.get_mut(index) else { return };
         debug_assert!(chunk.live >= bytes, "released twice: {at}");
         chunk.live = chunk.live.saturating_sub(bytes);
+        if let Some(run) = chunk.runs.holding(at) {
+            run.release(at, bytes);
+            self.retention.release_in_chunk(run.owner, bytes);
+        }
         if chunk.live == 0 && index < self.written {
+            self.retention.forget_runs(chunk);
             self.recycle_buffer(index);
         }
     }
@@ -141,6 +171,7 @@ impl WriteCache {
         {
             self.written += 1;
             if chunk.live == 0 {
+                self.retention.forget_runs(chunk);
                 self.recycle_buffer(self.written - 1);
             }
         }
@@ -151,8 +182,9 @@ impl WriteCache {
         let Some(chunk) = self.chunks.get_mut(index) else { return };
         // The others of its pieces go: memory is had back through its only reference.
         let Some(last) = std::mem::take(&mut chunk.pieces).pop() else { return };
+        let runs = std::mem::take(&mut chunk.runs);
         self.given_back += chunk.bytes;
-        if self.unused.len() < UNUSED_MAX && chunk.bytes <= CHUNK_BYTES as u64 {
+        if self.unused.len() < UNUSED_MAX && chunk.bytes - runs.memory() <= CHUNK_BYTES as u64 {
             self.unused.push(last.bytes);
         }
     }
@@ -181,6 +213,9 @@ impl WriteCache {
 
     /// The frozen bytes that hold `at`, and where in them that is.
     pub(crate) fn holding(&mut self, at: u64) -> Option<(&Bytes, usize)> {
+        if at < self.start {
+            return self.retention.holding(at);
+        }
         let piece = self.piece(at)?;
         let place = usize::try_from(at.checked_sub(piece.start)?).ok()?;
         (place < piece.bytes.len()).then_some((&piece.bytes, place))
@@ -245,28 +280,58 @@ impl WriteCache {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes - self.given_back
+        self.bytes - self.given_back + self.retention.bytes()
     }
 
-    /// Forgets the oldest chunks that end at or before `written`, until at most the last `keep` bytes of records are
-    /// held.
-    pub(crate) fn shrink(&mut self, keep: u64, written: u64) {
-        while self.bytes > keep && self.chunks.len() > 1 && self.oldest_end() <= written {
+    /// Bytes of memory for the living records of an owner.
+    pub(crate) fn bytes_of(&self, owner: Owner) -> u64 {
+        let open = if self.run.owner == owner { self.run.live() } else { 0 };
+        self.retention.held(owner) + open
+    }
+
+    /// Forgets the oldest chunks that end at or before `written`, until at most `keep` bytes are held. Of the owners that have
+    /// less than their share, what lives in them is retained.
+    pub(crate) fn shrink(&mut self, keep: u64, written: u64, weights: &Weights) {
+        let appended = self.open_start - std::mem::replace(&mut self.shrunk, self.open_start);
+        let (mut copied, copied_max) = (0, appended.max(CHUNK_BYTES as u64).saturating_mul(COPIED_MAX));
+        while self.excess(keep) > 0 {
+            self.retention.prepare(keep, self.excess(keep), weights);
+            let may_forget = self.chunks.len() > 1 && self.oldest_end() <= written;
+            if self.excess(keep) == 0 || !may_forget || copied > copied_max {
+                break;
+            }
+            if let Some(chunk) = self.chunks.front_mut().filter(|chunk| !chunk.pieces.is_empty()) {
+                copied += self.retention.take_over(chunk, self.run.owner, weights);
+                if chunk.pieces.is_empty() {
+                    self.given_back += chunk.bytes;
+                }
+            }
             self.forget_oldest();
         }
     }
 
-    /// Forgets the chunks that end at or before `tail`.
+    /// Forgets the chunks that end at or before `tail`, and all that was retained of them.
     pub(crate) fn forget_before(&mut self, tail: u64) {
-        while self.chunks.len() > 1 && self.oldest_end() <= tail {
+        self.retention.forget_before(tail);
+        while self.chunks.len() > 1
+            && let Some(chunk) = self.chunks.front()
+            && chunk.end <= tail
+        {
+            self.retention.forget_runs(chunk);
             self.forget_oldest();
         }
+    }
+
+    /// Bytes of records, and what lies between them, beyond `keep`.
+    fn excess(&self, keep: u64) -> u64 {
+        (self.bytes + self.retention.bytes()).saturating_sub(keep)
     }
 
     fn oldest_end(&self) -> u64 {
         self.chunks.front().map_or(u64::MAX, |chunk| chunk.end)
     }
 
+    /// Its runs have left it.
     fn forget_oldest(&mut self) {
         self.recycle_buffer(0);
         let Some(chunk) = self.chunks.pop_front() else { return };
@@ -334,17 +399,15 @@ fn skip_to(offset: u64, memory: &mut BytesMut) -> usize {
     skipped
 }
 
-/// The piece that holds `at`, or the last one before it.
-fn piece_before(pieces: &[Piece], at: u64) -> Option<&Piece> {
-    pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
-}
-
 /// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 /// Records that are fetched together at most: as many fit near the processor.
 const PREFETCH_RECORDS_MAX: usize = 32;
 /// Bytes of a record that are fetched at most. The processor itself goes on in what is read in order.
 const PREFETCH_BYTES: usize = 512;
+/// So many times the bytes that were appended since the last call may be copied in one call, for the caller waits for it. The
+/// rest waits for the next one, and until then more is held than should be: about an eighth of what is to be retained.
+const COPIED_MAX: u64 = 8;
 /// Bytes that memory gives at once.
 const CACHE_LINE_BYTES: usize = 64;
 /// Buffers kept for use again: those of two segments.

@@ -7,7 +7,7 @@ use broker_core::{
     ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, StorageError,
     StoredRecord, Work,
 };
-use broker_log::Journal;
+use broker_log::{Journal, Owner};
 
 use crate::{NamespaceId, namespace::usage::NamespaceUsage, outbox::Outbox};
 
@@ -49,14 +49,15 @@ impl NodeOutput {
         index: &[u8],
         rest: &[&[u8]],
     ) -> (broker_log::Position, u32) {
+        let owner = owner_of(slot);
         // The cores write slot 0.
         if slot == NamespaceSlot::DEFAULT {
-            return self.journal.append(index, rest);
+            return self.journal.append_of(owner, index, rest);
         }
         self.index.clear();
         self.index.extend_from_slice(index);
         slot.write_into(&mut self.index);
-        self.journal.append(&self.index, rest)
+        self.journal.append_of(owner, &self.index, rest)
     }
 
     /// Whether there is memory for more entities, rules and namespaces.
@@ -69,6 +70,11 @@ impl NodeOutput {
     pub(crate) fn await_end(&mut self) {
         self.awaited = self.journal.end();
     }
+}
+
+/// The owner of a namespace's records in the journal.
+pub(crate) const fn owner_of(slot: NamespaceSlot) -> Owner {
+    Owner(slot.0)
 }
 
 /// The core's `Output`, lent to it for one call.
@@ -162,7 +168,7 @@ impl Output for CoreOutput<'_> {
     #[inline]
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
         let reads = self.output.journal.disk_reads();
-        let found = self.output.journal.read(broker_log::Position(at.0), length);
+        let found = self.output.journal.read_of(owner_of(self.id.slot), broker_log::Position(at.0), length);
         let reads = self.output.journal.disk_reads() - reads;
         if reads > 0 {
             self.usage.charge(Work::DISK_READ.times(reads));

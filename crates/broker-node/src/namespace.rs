@@ -53,4 +53,8 @@ pub struct NamespaceView<'a> {
     pub work: Work,
     /// Part of that which no client asked for: work that was due, and records that the journal moved.
     pub background_work: Work,
+    /// Bytes of memory for its records in the journal's write cache.
+    pub cached_bytes: u64,
+    /// Records that were read for it and not found there since the start.
+    pub disk_reads: u64,
 }

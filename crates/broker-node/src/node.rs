@@ -17,11 +17,7 @@ use crate::{
     Agreement, Alone, NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, NodeLimits, Released,
     core_output::{NodeOutput, RoundLimit},
     durability_queue::DurabilityQueue,
-    namespace::{
-        change::NamespaceAdmin,
-        registry::{Namespace, Namespaces},
-        round_bounds::RoundBounds,
-    },
+    namespace::{change::NamespaceAdmin, registry::Namespaces, round_bounds::RoundBounds},
 };
 
 /// Fatal error of a node: the process has to stop and recover from disk.
@@ -373,12 +369,12 @@ impl Node {
 
     /// All namespaces: definitions, cores and used bytes.
     pub fn namespaces(&self) -> impl Iterator<Item = NamespaceView<'_>> {
-        self.namespaces.all().map(Namespace::view)
+        self.namespaces.all().map(|namespace| namespace.view(self.journal()))
     }
 
     /// One namespace, as [`Self::namespaces`] gives it.
     pub fn namespace(&self, id: NamespaceId) -> Option<NamespaceView<'_>> {
-        self.namespaces.get(id).map(Namespace::view)
+        self.namespaces.get(id).map(|namespace| namespace.view(self.journal()))
     }
 
     /// The journal, to look at.

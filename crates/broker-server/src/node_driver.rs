@@ -66,6 +66,10 @@ pub(crate) struct NamespaceFigures {
     pub(crate) live_bytes: u64,
     /// Bytes of records that it has appended since the start.
     pub(crate) appended_bytes: u64,
+    /// Bytes of memory for its records in the journal's write cache.
+    pub(crate) cached_bytes: u64,
+    /// Records that were read for it and not found there since the start.
+    pub(crate) disk_reads: u64,
     /// Queues, topics and subscriptions.
     pub(crate) entities: u64,
     /// Bytes of records that wait for the disk.
@@ -82,6 +86,8 @@ impl NamespaceFigures {
             id: namespace.id,
             live_bytes: namespace.live_bytes,
             appended_bytes: namespace.appended_bytes,
+            cached_bytes: namespace.cached_bytes,
+            disk_reads: namespace.disk_reads,
             entities: namespace.core.entity_count(),
             unwritten_bytes: namespace.unwritten_bytes,
             work: namespace.work.0,

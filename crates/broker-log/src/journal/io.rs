@@ -137,7 +137,7 @@ impl Journal {
         self.progress.on_written(finished, self.config.durability == Durability::Fsync);
         let durable = self.progress.durable();
         self.write_cache.note_written(durable);
-        self.write_cache.shrink(self.config.cache_bytes, durable);
+        self.write_cache.shrink(self.config.cache_bytes, durable, &self.weights);
         self.free_segment();
         self.segment_pool.recycle_retired(self.progress.tail_known());
     }

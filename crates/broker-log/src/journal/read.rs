@@ -5,14 +5,20 @@
 use bytes::Bytes;
 
 use crate::{
-    Journal, Position, ReadError,
+    Journal, Owner, Position, ReadError,
     format::{RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader},
+    read_ahead::Reader,
 };
 
 impl Journal {
     /// The record at `at`, which is `length` bytes long. From memory if it is recent, else from disk, and more of
     /// what follows when the reader goes on in order. The bytes share memory with up to 256 KiB of others.
     pub fn read(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
+        self.read_of(Owner::default(), at, length)
+    }
+
+    /// [`Journal::read`] for `owner`. What is read ahead of an owner in order is shared by weight, too.
+    pub fn read_of(&mut self, owner: Owner, at: Position, length: u32) -> Result<Bytes, ReadError> {
         if self.write_cache.is_open_at(at.0) {
             self.appender.freeze(&mut self.write_cache, self.disk.is_some());
         }
@@ -20,7 +26,7 @@ impl Journal {
             Some((bytes, place)) => {
                 record(bytes, place, at, length).unwrap_or_else(|| Err(self.not_found(at)))
             }
-            None => self.read_from_disk(at, length),
+            None => self.read_from_disk(owner, at, length),
         }
     }
 
@@ -30,14 +36,21 @@ impl Journal {
         self.write_cache.prefetch(records.map(|(at, length)| (at.0, RECORD_HEADER_LEN + length as usize)));
     }
 
-    fn read_from_disk(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
+    /// Reads of the disk since the start. A record that is not in memory takes one, unless it was read ahead: a caller that
+    /// compares the number before and after [`Journal::read`] knows whether it has waited for the disk.
+    pub fn disk_reads(&self) -> u64 {
+        self.read_ahead.waits()
+    }
+
+    fn read_from_disk(&mut self, owner: Owner, at: Position, length: u32) -> Result<Bytes, ReadError> {
         let stored = RECORD_HEADER + u64::from(length);
         let durable = self.progress.durable();
         let whole = at.0.checked_add(stored).is_some_and(|end| end <= durable);
         let (Some(disk), Some(segment), true) = (&self.disk, self.segments.at(at.0), whole) else {
             return Err(self.not_found(at));
         };
-        self.read_ahead.record(&**disk, segment, (at, length), segment.end.min(durable))
+        let reader = Reader { owner, weight: self.weights.of(owner) };
+        self.read_ahead.record(&**disk, segment, (at, length), segment.end.min(durable), reader)
     }
 
     fn not_found(&self, at: Position) -> ReadError {

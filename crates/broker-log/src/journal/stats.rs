@@ -21,7 +21,7 @@ pub struct JournalStats {
     pub used_bytes: u64,
     /// Bytes of records that were not released, with their headers.
     pub live_bytes: u64,
-    /// Bytes of recent records in memory.
+    /// Bytes of recent and of retained records in memory.
     pub cache_bytes: u64,
     /// Bytes of committed records that are not durable yet.
     pub unwritten_bytes: u64,
@@ -31,7 +31,8 @@ pub struct JournalStats {
     pub writes: u64,
     /// Writes with a sync since the start.
     pub syncs: u64,
-    /// Records that were not found in memory since the start.
+    /// Records that were not found in memory since the start. Some of them were read ahead with another one: reads of the disk
+    /// itself are [`crate::Journal::disk_reads`].
     pub disk_reads: u64,
     /// Segments freed since the start.
     pub segments_freed: u64,

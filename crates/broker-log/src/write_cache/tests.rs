@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::owner::Weights;
 
 /// Appends `length` bytes of `fill` at `at`, as a record with an empty header.
 fn append(recent: &mut WriteCache, at: u64, length: usize, fill: u8) -> u64 {
@@ -11,7 +12,7 @@ fn append(recent: &mut WriteCache, at: u64, length: usize, fill: u8) -> u64 {
         recent.freeze();
         recent.begin(at, at, stored);
     }
-    recent.push([fill; RECORD_HEADER_LEN], &[], &[&vec![fill; length]]);
+    recent.push(Owner::default(), [fill; RECORD_HEADER_LEN], &[], &[&vec![fill; length]]);
     at + stored as u64
 }
 
@@ -38,7 +39,7 @@ proptest! {
             if *freeze {
                 recent.freeze();
                 recent.note_written(at);
-                recent.shrink(keep, at);
+                recent.shrink(keep, at, &Weights::default());
             }
         }
         recent.freeze();
@@ -80,7 +81,7 @@ proptest! {
             at += gap * 7;
             // Lengths that double and double again: the average says little of where one of them lies.
             let end = at + (1 << (4 * length));
-            recent.chunks.push_back(Chunk { start: at, end, bytes: 0, live: 0, pieces: Vec::new() });
+            recent.chunks.push_back(Chunk { end, ..Chunk::begin(at) });
             at = end;
         }
         for look in looks {
@@ -100,9 +101,9 @@ fn unwritten_records_are_never_forgotten() {
         at = append(&mut recent, at, 10_000, 1);
     }
     recent.freeze();
-    recent.shrink(0, 0);
+    recent.shrink(0, 0, &Weights::default());
     assert_eq!(recent.bytes(), at);
-    recent.shrink(0, at);
+    recent.shrink(0, at, &Weights::default());
     assert!(recent.bytes() <= CHUNK_BYTES as u64);
     assert!(recent.holding(0).is_none() && recent.piece_at_or_after(0).is_none());
 }
@@ -116,7 +117,7 @@ fn memory_is_used_again_as_soon_as_nobody_reads_it() {
         recent.freeze();
     }
     let held = recent.holding(0).unwrap().0.clone();
-    recent.shrink(0, at);
+    recent.shrink(0, at, &Weights::default());
     assert_eq!(recent.chunks.len(), 1, "the last stays");
     let kept = recent.unused.len();
     for _ in 1..kept {
@@ -193,7 +194,7 @@ fn a_record_larger_than_a_chunk_gets_its_own_and_is_not_kept_for_use_again() {
     let end = append(&mut recent, at, 10, 2);
     recent.freeze();
     assert_eq!(recent.holding(0).unwrap().0.len(), (1 << 20) + RECORD_HEADER_LEN);
-    recent.shrink(0, end);
+    recent.shrink(0, end, &Weights::default());
     assert!(recent.unused.is_empty());
     assert!(recent.holding(at).is_some());
 }

@@ -9,13 +9,13 @@ use broker_core::{
     Batch, Core, CoreConfig, NamespaceDefinition, NamespaceRecord, NamespaceSlot, NamespaceState,
     RecordError, RecordOwner, ReplayError, Timestamp, Work, namespace_key,
 };
-use broker_log::Position;
+use broker_log::{Journal, Position};
 
 use super::{
     NamespaceId, NamespaceView, core::NamespaceCore, deletion::delete_entities, free_slots::FreeSlots,
     recent::RecentNamespaces, round_bounds::RoundBounds, schedule::NamespaceSchedule, usage::NamespaceUsage,
 };
-use crate::core_output::{NodeOutput, RoundLimit};
+use crate::core_output::{NodeOutput, RoundLimit, owner_of};
 
 /// A namespace, its definition, and where that is recorded.
 #[derive(Debug)]
@@ -148,7 +148,9 @@ impl Namespaces {
         for (slot, namespace) in &mut self.by_slot {
             namespace.core.count_live(namespace.record.map_or(0, |(_, length)| u64::from(length)));
             namespace.core.recovered(out);
-            self.schedule.make_ready(*slot, namespace.definition.settings.weight);
+            let weight = namespace.definition.settings.weight;
+            out.journal.set_weight(owner_of(*slot), weight);
+            self.schedule.make_ready(*slot, weight);
         }
         let slots: Vec<NamespaceSlot> = self.by_slot.keys().copied().collect();
         for slot in slots {
@@ -168,6 +170,7 @@ impl Namespaces {
             out.journal.release(at, length);
         }
         self.note_change(definition, out);
+        out.journal.forget_owner(owner_of(slot));
         self.remove(slot);
     }
 
@@ -452,7 +455,8 @@ impl Namespaces {
     }
 
     /// Notes a definition that changed, for those that follow them.
-    pub(super) fn note_change(&mut self, definition: NamespaceDefinition, out: &NodeOutput) {
+    pub(super) fn note_change(&mut self, definition: NamespaceDefinition, out: &mut NodeOutput) {
+        out.journal.set_weight(owner_of(definition.slot), definition.settings.weight);
         self.changes.push_back((out.journal.end(), definition));
     }
 
@@ -477,9 +481,11 @@ impl Namespace {
         self.definition.state == NamespaceState::Active
     }
 
-    pub(crate) fn view(&self) -> NamespaceView<'_> {
+    pub(crate) fn view(&self, journal: &Journal) -> NamespaceView<'_> {
+        let id = self.core.id();
+        let in_journal = journal.owner_stats(owner_of(id.slot));
         NamespaceView {
-            id: self.core.id(),
+            id,
             definition: &self.definition,
             core: self.core.core(),
             live_bytes: self.core.usage.live_bytes(),
@@ -487,13 +493,15 @@ impl Namespace {
             unwritten_bytes: self.core.usage.unwritten_bytes(),
             work: self.core.usage.work(),
             background_work: self.core.usage.background_work(),
+            cached_bytes: in_journal.cached_bytes,
+            disk_reads: in_journal.disk_reads,
         }
     }
 
     /// Records the definition, in place of the record that there is.
     pub(super) fn write(&mut self, out: &mut NodeOutput) {
         let record = NamespaceRecord::encode(&self.definition);
-        let before = self.record.replace(out.journal.append(&record, &[]));
+        let before = self.record.replace(out.journal.append_of(owner_of(self.definition.slot), &record, &[]));
         let length = u32::try_from(record.len()).unwrap_or(u32::MAX);
         self.core.usage.append(length);
         out.await_end();

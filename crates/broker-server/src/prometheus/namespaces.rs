@@ -18,7 +18,7 @@ pub(crate) struct ShownNamespace {
 }
 
 /// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
-const FAMILIES: [(&str, &str, &str); 15] = [
+const FAMILIES: [(&str, &str, &str); 17] = [
     ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
     ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
     ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
@@ -29,6 +29,12 @@ const FAMILIES: [(&str, &str, &str); 15] = [
         "counter",
         "Those units that no client asked for: work that was due, and records that compaction moved",
     ),
+    (
+        "namespace_cached_bytes",
+        "gauge",
+        "Bytes of memory for a namespace's records in the journal's write cache",
+    ),
+    ("namespace_disk_reads", "counter", "Records of a namespace that had to be read back from the disk"),
     ("namespace_connections", "gauge", "Open AMQP connections of a namespace"),
     (
         "namespace_connections_refused",
@@ -68,6 +74,8 @@ impl ShownNamespace {
             of_node.map_or(0, |figures| figures.unwritten_bytes),
             of_node.map_or(0, |figures| figures.work),
             of_node.map_or(0, |figures| figures.background_work),
+            of_node.map_or(0, |figures| figures.cached_bytes),
+            of_node.map_or(0, |figures| figures.disk_reads),
             served.connections() as u64,
             served.refused_connections() as u64,
             served.refused_for_share() as u64,

@@ -411,3 +411,73 @@ fn as_many_namespaces_as_there_are_slots_are_created_and_one_more_is_refused() {
     bench.change(put("n8", taken, 8)).unwrap();
     assert_eq!(bench.create("one-more", 1 << 21).slot, NamespaceSlot(7));
 }
+
+#[test]
+fn a_flood_of_one_namespace_leaves_the_messages_of_another_in_memory() {
+    let mut bench = Bench::new();
+    let journal = JournalConfig {
+        segment_bytes: 1 << 20,
+        cache_bytes: 2 << 20,
+        reserve_bytes: 0,
+        ..JournalConfig::default()
+    };
+    bench.node = recover(bench.disk.clone(), journal, CoreConfig::default()).unwrap();
+    let (quiet, flood) = (bench.create("quiet", 1), bench.create("flood", 2));
+    bench.with_queue(quiet);
+    bench.with_queue(flood);
+    let connect = |bench: &mut Bench, id| {
+        let consumer = LinkId(1);
+        let open = Command::OpenConsumer {
+            consumer,
+            path: orders(),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::Release,
+            session: None,
+            auto_create: false,
+        };
+        let budget = Command::ByteBudget { limit: 64 << 20, min_bytes: 0 };
+        let effects =
+            bench.ask(id, vec![open, budget, Command::Credit { consumer, limit: 20, drain: false }]);
+        effects.iter().filter(|effect| matches!(effect, Effect::Delivery(_))).count()
+    };
+    bench.ask(quiet, (0..20).map(|number| publish_bytes(number, 2_000)).collect());
+    for round in 0..20 {
+        bench.ask(flood, (0..10).map(|number| publish_bytes(round * 10 + number, 50_000)).collect());
+        while bench.node.has_deferred() {
+            bench.settle();
+        }
+    }
+    assert_eq!(bench.active(flood), Some(200));
+    let figures = |bench: &Bench, id| {
+        let view = bench.node.namespace(id).unwrap();
+        (view.cached_bytes, view.disk_reads)
+    };
+    let (cached, _) = figures(&bench, quiet);
+    assert!((40_000..100_000).contains(&cached), "{cached}");
+    assert!(figures(&bench, flood).0 > 1 << 20);
+    assert_eq!(connect(&mut bench, quiet), 20);
+    assert_eq!((figures(&bench, quiet).1, bench.node.journal().disk_reads()), (0, 0));
+    assert_eq!(connect(&mut bench, flood), 20);
+    assert_eq!(figures(&bench, flood).1, 20, "its oldest ones are on the disk alone");
+    assert!((1..=20).contains(&bench.node.journal().disk_reads()));
+}
+
+#[test]
+fn a_namespace_in_a_used_slot_has_figures_and_a_weight_of_its_own() {
+    let mut bench = Bench::new();
+    let heavy = NamespaceSettings { weight: 9, ..NamespaceSettings::default() };
+    let first = NamespaceId::of(&bench.change(put("first", heavy, 1)).unwrap());
+    let weight = |bench: &Bench, id: NamespaceId| {
+        bench.node.journal().owner_stats(crate::core_output::owner_of(id.slot)).weight
+    };
+    assert_eq!(weight(&bench, first), 9);
+    bench.change(put("first", NamespaceSettings { weight: 7, ..NamespaceSettings::default() }, 1)).unwrap();
+    assert_eq!(weight(&bench, first), 7);
+    bench.crash();
+    assert_eq!(weight(&bench, first), 7);
+    bench.change(NamespaceCommand::Delete { name: "first".into() }).unwrap();
+    bench.settle();
+    assert_eq!(weight(&bench, first), 1);
+    let second = bench.create("second", 2);
+    assert_eq!((second.slot, weight(&bench, second)), (first.slot, 1));
+}
