@@ -142,6 +142,7 @@ impl NamespaceAdmin<'_> {
             updated_at: now,
         };
         self.namespaces.enter(definition.clone(), None);
+        self.namespaces.note_used(slot);
         if let Some(namespace) = self.namespaces.in_slot(slot) {
             namespace.write(self.out);
         }
@@ -169,6 +170,7 @@ impl NamespaceAdmin<'_> {
         definition.updated_at = self.now;
         let record = namespace.record;
         self.namespaces.enter(definition.clone(), record);
+        self.namespaces.note_used(slot);
         if let Some(namespace) = self.namespaces.in_slot(slot) {
             namespace.write(self.out);
         }

@@ -148,6 +148,9 @@ impl Namespaces {
         for (slot, namespace) in &mut self.by_slot {
             namespace.core.count_live(namespace.record.map_or(0, |(_, length)| u64::from(length)));
             namespace.core.recovered(out);
+            if namespace.core.usage.appended() > 0 && namespace.core.usage.enter_round() {
+                self.used.push(*slot);
+            }
             let weight = namespace.definition.settings.weight;
             out.journal.set_weight(owner_of(*slot), weight);
             self.schedule.make_ready(*slot, weight);
@@ -156,6 +159,8 @@ impl Namespaces {
         for slot in slots {
             self.count_backlog(slot);
         }
+        // The records with which the cores settle in are of no round that has limits.
+        self.end_round(out.journal.end());
     }
 
     /// All that the namespace held is gone: it is recorded as deleted, and its slot is free.
@@ -254,7 +259,8 @@ impl Namespaces {
         work
     }
 
-    fn note_used(&mut self, slot: NamespaceSlot) {
+    /// The namespace appends in this round: its bytes count in it, and in no later one.
+    pub(super) fn note_used(&mut self, slot: NamespaceSlot) {
         if let Some(namespace) = self.by_slot.get_mut(&slot)
             && namespace.core.usage.enter_round()
         {
@@ -434,6 +440,7 @@ impl Namespaces {
                 }
             }
             RecordOwner::Namespaces(slot) => {
+                self.note_used(slot);
                 if let Some(namespace) = self.by_slot.get_mut(&slot)
                     && namespace.record.is_some_and(|(place, _)| place == at)
                 {
@@ -446,11 +453,16 @@ impl Namespaces {
 
     /// The journal has gone through its oldest segment, which ends at `up_to`.
     pub(crate) fn segment_done(&mut self, up_to: Position, out: &mut NodeOutput, round: RoundLimit) {
-        for namespace in self.by_slot.values_mut() {
+        for (slot, namespace) in &mut self.by_slot {
+            let before = namespace.core.usage.appended();
             if namespace.record.is_some_and(|(place, _)| place < up_to) {
                 namespace.write(out);
             }
             namespace.core.segment_done(up_to, out, round);
+            let usage = &mut namespace.core.usage;
+            if usage.appended() > before && usage.enter_round() {
+                self.used.push(*slot);
+            }
         }
     }
 

@@ -122,6 +122,20 @@ fn namespaces_that_are_expected_in_a_round_have_their_shares_whichever_comes_fir
 }
 
 #[test]
+fn a_change_of_a_namespace_takes_nothing_from_its_next_round() {
+    let (mut bench, _, quiet) = two();
+    bench.node = bench.node.with_limits(NodeLimits { round_bytes_max: 1, ..NodeLimits::default() });
+    let settings = NamespaceSettings { weight: 2, ..NamespaceSettings::default() };
+    let command = NamespaceCommand::Put { name: "quiet".into(), settings, uid: 2, only_create: false };
+    bench.node.change_namespace(NOW, NamespaceRequest { client: CLIENT, ticket: Ticket(2) }, command);
+    while bench.node.work(NOW) {}
+    bench.finish_io();
+    give(&mut bench, quiet, vec![publish(Some(7))]);
+    bench.node.work(NOW);
+    assert!(!bench.node.has_deferred_of(quiet, CLIENT), "its record was of the round before");
+}
+
+#[test]
 fn reads_from_disk_end_a_namespaces_turn() {
     const MESSAGES: u64 = 200;
     let (mut bench, noisy, _) = two();
