@@ -41,15 +41,14 @@ impl TurnWork {
 
     /// Something is done.
     #[inline]
-    pub(crate) const fn charge(&mut self, work: Work) {
-        // No check for an overflow, for this is done for each frame: 2^64 units last for 58,000 years.
-        self.done.0 = self.done.0.wrapping_add(work.0);
+    pub(crate) fn charge(&mut self, work: Work) {
+        self.done += work;
     }
 
     /// Whether the budget is spent.
     #[inline]
-    pub(crate) const fn is_spent(&self) -> bool {
-        self.done.0 >= self.end.0
+    pub(crate) fn is_spent(&self) -> bool {
+        self.done >= self.end
     }
 
     /// Everything that was done.

@@ -123,7 +123,8 @@ const EPOCH: u64 = 1_700_000_000_000;
 /// Runs a plan's seed through all kinds of entities.
 pub fn run_core_world(plan: &Plan) -> Result<Report, Failure> {
     // Forwarding writes the copy before it frees the original: a full disk would block it for good.
-    let plan = Plan { max_disk_bytes: None, shards: 1, inputs_per_round: 1, ..plan.clone() };
+    let plan =
+        Plan { max_disk_bytes: None, shards: 1, inputs_per_round: 1, round_work: None, ..plan.clone() };
     let mut core = CoreWorld::new(&plan);
     let mut step = 0;
     let failed = |step| move |what| Failure { step, what };

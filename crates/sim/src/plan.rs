@@ -7,6 +7,7 @@ mod topology;
 use std::time::Duration;
 
 use broker_core::{EntitySettings, LockLifetime};
+use broker_node::NodeLimits;
 
 pub(crate) use topology::{Entity, Interest, PlantedFault, SETUP, SendTarget, SourceKind, Topology};
 
@@ -38,6 +39,10 @@ pub struct Plan {
     pub(crate) changes_settings: bool,
     /// Most batches and changes that one round of a node takes in.
     pub(crate) inputs_per_round: u64,
+    /// Largest budget of work of one round, each drawn by itself; `None`: no round has one.
+    pub(crate) round_work: Option<u64>,
+    /// Bytes of all namespaces that may wait for the disk, shared by weight.
+    pub(crate) unwritten_shared: u64,
     pub(crate) topology: Topology,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
@@ -84,6 +89,8 @@ impl Plan {
             panic: 0,
             changes_settings: false,
             inputs_per_round: 1,
+            round_work: None,
+            unwritten_shared: NodeLimits::default().unwritten_bytes_shared,
             topology,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
@@ -150,7 +157,7 @@ impl Plan {
     }
 
     /// One or two more namespaces in a third of the runs, and in half of these several shards. The namespaces are held and
-    /// have limits in some, and rounds take in several batches.
+    /// have limits in some, and rounds take in several batches, and have budgets, very small ones too.
     fn add_namespaces(&mut self, rng: &mut Rng) {
         if !rng.chance(33) {
             return;
@@ -164,6 +171,14 @@ impl Plan {
         }
         self.changes_settings = rng.chance(60);
         self.inputs_per_round = if rng.chance(50) { 4 } else { 1 };
+        self.round_work = match rng.below(4) {
+            0 => Some(1 + rng.below(8)),
+            1 => Some(1 << rng.below(16)),
+            _ => None,
+        };
+        if rng.chance(30) {
+            self.unwritten_shared = 1 << rng.below(16);
+        }
     }
 
     /// Some of the entities have partitions; subscriptions have them with their topic.

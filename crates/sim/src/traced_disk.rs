@@ -52,6 +52,11 @@ impl TracedDisk {
         *self.digest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds the work that the next round may do, on which all that it writes depends.
+    pub(crate) fn note_budget(&self, work: u64) {
+        self.note("budget", None, work, &[]);
+    }
+
     fn note(&self, call: &str, file: Option<FileId>, offset: u64, parts: &[IoSlice<'_>]) {
         // The digest is whole after every call: a panic elsewhere leaves nothing half done.
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);

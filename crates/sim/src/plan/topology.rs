@@ -147,6 +147,8 @@ pub(crate) enum PlantedFault {
     LimitsIgnored,
     /// The limits of a namespace hold for another one too.
     LimitsOfAnother,
+    /// A round that has taken in commands of a namespace takes in none of another one.
+    GreedyRound,
 }
 
 /// All of them.

@@ -9,7 +9,10 @@ use broker_log::{DiskWorker, IoRequest};
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, Node, Released};
 
 use super::{
-    crossing::CrossedNamespaces, premature_ack::PrematureAck, round::RoundPlan, settings::GivenSettings,
+    crossing::CrossedNamespaces,
+    premature_ack::PrematureAck,
+    round::{Deferring, Round, RoundPlan},
+    settings::GivenSettings,
 };
 use crate::{
     plan::{SETUP, Topology},
@@ -24,6 +27,16 @@ pub(super) enum Input {
     Change(NamespaceCommand),
 }
 
+impl Input {
+    /// The namespace for which it brings commands.
+    fn namespace(&self) -> Option<&NamespaceId> {
+        match self {
+            Self::Batch(id, _) => Some(id),
+            Self::Change(_) => None,
+        }
+    }
+}
+
 /// A shard that can be killed and started again on what its disk kept.
 pub(super) struct Shard {
     pub(super) number: usize,
@@ -34,6 +47,9 @@ pub(super) struct Shard {
     crossed: CrossedNamespaces,
     premature_ack: PrematureAck,
     round_plan: RoundPlan,
+    deferring: Deferring,
+    /// The last round has left work that needs no input.
+    has_more: bool,
     /// Writes of records, and other disk work: two threads, each in its order.
     writes: VecDeque<IoRequest>,
     others: VecDeque<IoRequest>,
@@ -51,6 +67,8 @@ impl Shard {
             crossed: CrossedNamespaces::default(),
             premature_ack: PrematureAck::default(),
             round_plan: RoundPlan::default(),
+            deferring: Deferring::default(),
+            has_more: false,
             writes: VecDeque::new(),
             others: VecDeque::new(),
         }
@@ -73,7 +91,7 @@ impl Shard {
     /// Whether anything waits for the node or the disk.
     pub(super) fn is_busy(&self) -> bool {
         let waits = self.node.as_ref().is_some_and(|node| node.has_deferred() && node.fault().is_none());
-        waits || !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
+        waits || self.has_more || !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
     }
 
     /// Whether the node has met a fault.
@@ -94,18 +112,31 @@ impl Shard {
         found.map(|view| view.definition).filter(|_| !self.crossed.is_kept(name))
     }
 
-    /// The node does one round. `Err`: a promise about settings is broken.
+    /// The node does one round. `Err`: a promise about rounds or settings is broken.
     pub(super) fn step(&mut self, now: Timestamp, rng: &mut Rng) -> Result<(), String> {
         let Some(node) = &mut self.node else { return Ok(()) };
-        for _ in 0..self.round_plan.inputs(rng) {
+        let inputs = usize::try_from(self.round_plan.inputs(rng)).unwrap_or(1);
+        let work = self.round_plan.work(rng);
+        if let Some(work) = work {
+            self.disk.note_budget(work);
+        }
+        let expected = self.inbox.iter().take(inputs).filter_map(Input::namespace);
+        let mut round = Round::begin(node, self.round_plan, work, expected);
+        for _ in 0..inputs {
             match self.inbox.pop_front() {
+                Some(Input::Batch(id, batch)) if round.leaves(id, &batch) => {
+                    self.inbox.push_front(Input::Batch(id, batch));
+                    break;
+                }
                 Some(Input::Batch(id, mut batch)) => {
+                    round.brings(node, &self.deferring, id, &batch);
                     let before = self.given.before(node, id, &batch);
                     self.crossed.divert(node, now, id, &mut batch);
                     self.premature_ack.handle_batch(node, now, id, batch);
                     before.map_or(Ok(()), |before| before.check(node, id))?;
                 }
                 Some(Input::Change(command)) if !self.crossed.keeps(node, &command) => {
+                    round.changes();
                     let request = NamespaceRequest { client: SETUP, ticket: Ticket(0) };
                     for command in self.given.give(node, now, command) {
                         node.change_namespace(now, request, command);
@@ -115,7 +146,8 @@ impl Shard {
                 None => break,
             }
         }
-        node.work(now);
+        self.has_more = node.work(now) && self.round_plan.is_bounded();
+        round.end(node, &mut self.deferring)?;
         if rng.chance(5) {
             node.notice_idle();
         }
@@ -175,7 +207,8 @@ impl Shard {
 
     /// The node is gone. The disk may have finished what it was asked, and nobody was told.
     pub(super) fn kill(&mut self, rng: &mut Rng) {
-        self.node = None;
+        (self.node, self.has_more) = (None, false);
+        self.deferring.forget();
         self.premature_ack.forget();
         self.crossed.forget();
         self.given.forget();

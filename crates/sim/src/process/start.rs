@@ -163,6 +163,7 @@ impl Process {
         let limits = NodeLimits {
             round_bytes_max: plan.round_bytes,
             unwritten_bytes_max: plan.unwritten_bytes,
+            unwritten_bytes_shared: plan.unwritten_shared,
             ..NodeLimits::default()
         };
         if let Some(shard) = self.shards.get_mut(number) {

@@ -231,6 +231,18 @@ fn a_broker_in_which_the_limits_of_a_namespace_hold_for_another_one_is_caught() 
 }
 
 #[test]
+fn a_round_in_which_a_namespace_waits_for_another_one_is_caught() {
+    assert!(
+        is_caught_within(
+            1..2_000,
+            PlantedFault::GreedyRound,
+            "a namespace with one command is served within one round"
+        ),
+        "a namespace waited for another one, and no oracle noticed"
+    );
+}
+
+#[test]
 fn a_namespace_that_was_created_and_is_missing_after_a_start_is_noticed() {
     let caught = (1..200).any(|seed| {
         let plan = Plan { durable: Durable::No, ..Plan::from_seed(seed) };
