@@ -41,14 +41,15 @@ impl TurnWork {
 
     /// Something is done.
     #[inline]
-    pub(crate) fn charge(&mut self, work: Work) {
-        self.done += work;
+    pub(crate) const fn charge(&mut self, work: Work) {
+        // No check for an overflow, for this is done for each frame: 2^64 units last for 58,000 years.
+        self.done.0 = self.done.0.wrapping_add(work.0);
     }
 
     /// Whether the budget is spent.
     #[inline]
-    pub(crate) fn is_spent(&self) -> bool {
-        self.done >= self.end
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.done.0 >= self.end.0
     }
 
     /// Everything that was done.

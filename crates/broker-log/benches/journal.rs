@@ -1,6 +1,6 @@
 //! Micro: what one record costs its owner's thread, and what one group commit takes.
 
-use broker_log::{DiskWorker, Durability, Journal, JournalConfig, MemDisk, RealDisk, recover};
+use broker_log::{DiskWorker, Durability, Journal, JournalConfig, MemDisk, Owner, RealDisk, recover};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
 fn config() -> JournalConfig {
@@ -17,6 +17,19 @@ fn append(c: &mut Criterion) {
             let mut journal = Journal::in_memory(config());
             bencher.iter(|| {
                 let (at, length) = journal.append(&index, &[&body]);
+                journal.release(at, length);
+                journal.commit();
+                if journal.poll_compaction(1 << 20).is_some() {
+                    journal.segment_compacted();
+                }
+            });
+        });
+        group.bench_function(format!("of_two_owners_in_turn/{size}"), |bencher| {
+            let mut journal = Journal::in_memory(config());
+            let mut number = 0;
+            bencher.iter(|| {
+                number ^= 1;
+                let (at, length) = journal.append_of(Owner(number), &index, &[&body]);
                 journal.release(at, length);
                 journal.commit();
                 if journal.poll_compaction(1 << 20).is_some() {
