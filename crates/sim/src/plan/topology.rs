@@ -145,6 +145,8 @@ pub(crate) enum PlantedFault {
     HoldLetsIn,
     /// Limits of a namespace are told and do not hold.
     LimitsIgnored,
+    /// A namespace at its limit delivers nothing.
+    LimitStopsReceives,
     /// The limits of a namespace hold for another one too.
     LimitsOfAnother,
     /// A round that has taken in commands of a namespace takes in none of another one.

@@ -24,10 +24,11 @@ pub(super) struct GivenSettings {
 }
 
 /// The faults that may be planted here.
-const FAULTS: [PlantedFault; 4] = [
+const FAULTS: [PlantedFault; 5] = [
     PlantedFault::SettingsToldEarly,
     PlantedFault::HoldForgets,
     PlantedFault::LimitsIgnored,
+    PlantedFault::LimitStopsReceives,
     PlantedFault::LimitsOfAnother,
 ];
 
@@ -125,10 +126,22 @@ impl GivenSettings {
         if node.has_deferred() || !batch.commands.iter().all(sends) {
             return None;
         }
+        self.full(node, id)
+    }
+
+    /// Whether a namespace has as many bytes as it may.
+    fn full(&self, node: &Node, id: NamespaceId) -> Option<FullNamespace> {
         let view = node.namespace(id)?;
         let limit = self.by_name.get(&view.definition.name)?.limits.get(NamespaceLimit::Bytes)?;
         let bytes = view.live_bytes;
         (bytes >= limit).then_some(FullNamespace { bytes, limit })
+    }
+
+    /// The planted fault: nothing is delivered while the namespace is full.
+    pub(super) fn starve(&self, node: &Node, id: NamespaceId, batch: &mut Batch) {
+        if self.fault == Some(PlantedFault::LimitStopsReceives) && self.full(node, id).is_some() {
+            batch.commands.retain(|command| !matches!(command, Command::Credit { .. }));
+        }
     }
 }
 

@@ -131,6 +131,7 @@ impl Shard {
                 Some(Input::Batch(id, mut batch)) => {
                     round.brings(node, &self.deferring, id, &batch);
                     let before = self.given.before(node, id, &batch);
+                    self.given.starve(node, id, &mut batch);
                     self.crossed.divert(node, now, id, &mut batch);
                     self.premature_ack.handle_batch(node, now, id, batch);
                     before.map_or(Ok(()), |before| before.check(node, id))?;

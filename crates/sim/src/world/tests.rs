@@ -223,6 +223,14 @@ fn a_broker_that_takes_sends_beyond_the_limit_of_a_namespace_is_caught() {
 }
 
 #[test]
+fn a_namespace_that_delivers_nothing_at_its_limit_is_caught() {
+    assert!(
+        is_caught_within(1..2_000, PlantedFault::LimitStopsReceives, "an accepted message survives"),
+        "a full namespace delivered nothing, and no oracle noticed"
+    );
+}
+
+#[test]
 fn a_broker_in_which_the_limits_of_a_namespace_hold_for_another_one_is_caught() {
     assert!(
         is_caught_within(1..2_000, PlantedFault::LimitsOfAnother, "nothing is refused below the limits"),
