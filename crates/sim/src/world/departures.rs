@@ -56,10 +56,12 @@ impl Departures<'_, '_> {
     pub(super) fn panic(&mut self) -> Result<(), String> {
         let shard = self.world.process.any(&mut self.world.rng);
         self.world.report.count("shards that panicked");
-        let is_there =
-            |connection: &Connection| connection.namespace.is_some_and(|residence| residence.shard == shard);
+        let tenants = self.world.tenants.iter();
+        let homes: Vec<bool> = tenants.map(|tenant| tenant.shard == shard).collect();
+        // Those that have not said yet which namespace they mean come again too.
+        let leaves = |connection: &Connection| homes.get(connection.tenant) == Some(&true);
         // Nothing that they still send comes to the node.
-        self.leave(is_there, CloseReason::ShardFailed)?;
+        self.leave(leaves, CloseReason::ShardFailed)?;
         for tenant in self.world.tenants.iter_mut().filter(|tenant| tenant.shard == shard) {
             tenant.restarted(self.world.now);
         }
