@@ -132,8 +132,13 @@ impl<'d> Sdk<'d> {
 impl<'d, S: Read + Write> Sdk<'d, S> {
     /// The same on a stream that is there.
     pub(crate) fn connect_over(wire: Wire<S>, dialect: &'d Dialect) -> Self {
+        Self::open_over(wire, dialect, (dialect.open)())
+    }
+
+    /// The same with this open.
+    pub(crate) fn open_over(wire: Wire<S>, dialect: &'d Dialect, open: Open) -> Self {
         let (mechanism, response) = dialect.sasl;
-        let client = Client::connect_over(wire, mechanism, response, (dialect.open)());
+        let client = Client::connect_over(wire, mechanism, response, open);
         let mut sdk = Self { client, dialect, next_channel: 0, nodes: BTreeMap::new() };
         let channel = sdk.session();
         sdk.pair(channel, "$cbs", CBS_OUT, CBS_IN);
@@ -252,13 +257,19 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
     /// Puts this token for an entity, and says the answer's status code.
     pub(crate) fn put(&mut self, kind: &str, entity: &str, token: String) -> i64 {
         let audience = format!("{}://localhost/{entity}", self.dialect.audience);
+        self.put_for(kind, &audience, token).0
+    }
+
+    /// Puts this token for an audience, and says status code and description of the answer.
+    pub(crate) fn put_for(&mut self, kind: &str, audience: &str, token: String) -> (i64, String) {
         let request = MessageBuilder::new()
             .application_property("operation", AnnotationValue::Str("put-token"))
             .application_property("type", AnnotationValue::Str(kind))
-            .application_property("name", AnnotationValue::Str(&audience))
+            .application_property("name", AnnotationValue::Str(audience))
             .application_property("expiration", self.dialect.expiration)
             .body_value(&Value::String(token));
-        self.request(0, CBS_OUT, "$cbs", request).status("status-code")
+        let answer = self.request(0, CBS_OUT, "$cbs", request);
+        (answer.status("status-code"), answer.property("status-description"))
     }
 
     /// Puts a good token.

@@ -6,13 +6,15 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::{
-    AUDIENCE_BYTES_MAX, Credentials, EntityRule, Grant, HostNames, Issuer, JwtError, Right, SasError, Scope,
-    Secret, TOKEN_BYTES_MAX,
+    AUDIENCE_BYTES_MAX, Credentials, EntityRule, ForeignHost, Grant, HostNames, Issuer, JwtError, Right,
+    SasError, Scope, Secret, TOKEN_BYTES_MAX,
     configuration::{Configuration, Current},
     entity_keys::EntityKeys,
+    foreign_host::HostJudge,
     jwt,
     principal::{Basis, Principal},
     sas::{self, SasToken},
+    scope::Resource,
 };
 
 /// Facts that the transport knows of a peer before its first frame.
@@ -75,7 +77,7 @@ pub enum SaslError {
 }
 
 /// Reason why a token grants nothing. The texts begin as the cloud service's do.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TokenError {
     /// Longer than [`TOKEN_BYTES_MAX`].
     #[error("MalformedToken: the token has {0} bytes, at most {TOKEN_BYTES_MAX} are accepted")]
@@ -107,6 +109,9 @@ pub enum TokenError {
     /// Its `sr` is another place than the audience.
     #[error("InvalidAudience: the token is for another place than the audience")]
     WrongAudience,
+    /// Its host, or that of the audience, leads to another namespace.
+    #[error("InvalidAudience: {0}")]
+    ForeignHost(Box<ForeignHost>),
     /// A good token, whose key has rights elsewhere only.
     #[error("InvalidClaims: the key of the token grants nothing at this place")]
     NoRights,
@@ -124,6 +129,8 @@ pub struct Authority {
     pub(crate) configuration: Current,
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
+    /// Judges the hosts in tokens.
+    hosts: HostJudge,
     pub(crate) entity_keys: EntityKeys,
 }
 
@@ -142,6 +149,7 @@ impl Authority {
         Self {
             configuration: Current::new(Configuration::new(credentials)),
             keys_wanted: OnceLock::new(),
+            hosts: HostJudge::default(),
             entity_keys: EntityKeys::new(),
         }
     }
@@ -214,6 +222,12 @@ impl Authority {
     pub fn on_keys_wanted(&self, notify: impl Fn() + Send + Sync + 'static) {
         // A second broker on the same authority finds the first one's way to the keys, which is as good.
         self.keys_wanted.set(KeysWanted(Box::new(notify))).ok();
+    }
+
+    /// From now on tokens are refused whose host leads to another namespace than this authority's: `foreign` says to which, and
+    /// `None` for a host of this one. Without, all hosts are this one's. It must not block.
+    pub fn judge_hosts_by(&self, foreign: impl Fn(&str) -> Option<Box<ForeignHost>> + Send + Sync + 'static) {
+        self.hosts.replace(foreign);
     }
 
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
@@ -322,38 +336,40 @@ impl Authority {
         }
         let configuration = self.configuration.get();
         let host_names = configuration.host_names();
-        let place = || Scope::of_resource(audience, &host_names).ok_or(TokenError::WrongAudience);
+        let resource = || Resource::parse(audience, &host_names).ok_or(TokenError::WrongAudience);
         if !sas::is_sas(token) {
             if configuration.issuers.is_empty() {
                 return Err(TokenError::JwtNotConfigured);
             }
-            return self.verify_jwt(&configuration.issuers, token, &place()?, now);
+            return self.verify_jwt(&configuration.issuers, token, &resource()?, now);
         }
         let token = SasToken::parse(token, &host_names)?;
-        self.verify_sas(&configuration, &token, &place()?, now)
+        self.verify_sas(&configuration, &token, &resource()?, now)
     }
 
     fn verify_jwt(
         &self,
         issuers: &[Issuer],
         token: &str,
-        place: &Scope,
+        audience: &Resource<'_>,
         now: u64,
     ) -> Result<Grant, TokenError> {
-        let verified = jwt::verify(issuers, token.trim(), place, now);
+        let verified = jwt::verify(issuers, token.trim(), &audience.place, now);
         if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
             && let Some(wanted) = self.keys_wanted.get()
         {
             (wanted.0)();
         }
-        Ok(verified?)
+        let grant = verified?;
+        self.hosts.judge([audience.host])?;
+        Ok(grant)
     }
 
     fn verify_sas(
         &self,
         configuration: &Configuration,
         token: &SasToken<'_>,
-        audience: &Scope,
+        Resource { place: audience, host }: &Resource<'_>,
         now: u64,
     ) -> Result<Grant, TokenError> {
         let mut named = configuration.named_by(token).peekable();
@@ -371,6 +387,8 @@ impl Authority {
         if now >= token.expires_at {
             return Err(TokenError::Expired { expired_at: token.expires_at, now });
         }
+        // Nobody but the holder of a good token is told where a host leads.
+        self.hosts.judge([token.host.as_deref(), *host])?;
         if !token.scope.covers(audience) {
             return Err(TokenError::WrongAudience);
         }

@@ -81,7 +81,7 @@ impl RefusedLogin {
     }
 
     /// A token that [`Authority::verify_token`] has refused.
-    pub fn of_token(error: TokenError, token: &str) -> Self {
+    pub fn of_token(error: &TokenError, token: &str) -> Self {
         let is_short = token.len() <= crate::TOKEN_BYTES_MAX;
         let key = if !is_short {
             None
@@ -140,8 +140,8 @@ fn plain_name(response: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
-impl From<TokenError> for LoginRefusal {
-    fn from(error: TokenError) -> Self {
+impl From<&TokenError> for LoginRefusal {
+    fn from(error: &TokenError) -> Self {
         match error {
             TokenError::UnknownKey | TokenError::Jwt(JwtError::UnknownKey { .. }) => Self::UnknownKey,
             TokenError::WrongSignature | TokenError::Jwt(JwtError::WrongSignature) => Self::WrongKey,
@@ -149,6 +149,7 @@ impl From<TokenError> for LoginRefusal {
             TokenError::Jwt(JwtError::NotYet { .. }) => Self::NotYetValid,
             TokenError::JwtNotConfigured | TokenError::Jwt(JwtError::UnknownIssuer) => Self::UnknownIssuer,
             TokenError::WrongAudience
+            | TokenError::ForeignHost(_)
             | TokenError::AudienceTooLong(_)
             | TokenError::Jwt(JwtError::WrongAudience) => Self::WrongAudience,
             TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => Self::NoRights,

@@ -94,16 +94,23 @@ impl fmt::Display for Scope {
     }
 }
 
-impl Scope {
-    /// The place that a token's `sr` or an audience names: `scheme://host[:port]/path`, the same without scheme, or a bare
+/// The place and host that a token's `sr` or an audience names.
+#[derive(Debug)]
+pub(crate) struct Resource<'t> {
+    pub(crate) place: Scope,
+    /// Without port and brackets; `None` where the text names none.
+    pub(crate) host: Option<&'t str>,
+}
+
+impl<'t> Resource<'t> {
+    /// Reads a token's `sr` or an audience: `scheme://host[:port]/path`, the same without scheme, or a bare
     /// path. `None` where there is a scheme or port and what stands for the host is none, such as in `sb://` and
     /// `sb://host\\queue`: what a slip of a signer's tool leaves of an entity's name is not the whole namespace.
     ///
-    /// The host decides nothing, over AMQP as over HTTP: the audience is the client's to choose, so comparing it would keep
-    /// nobody out (decision 46). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
+    /// The host says for which namespace it is (decision 46). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
     /// an address, `localhost`, a name of the cloud service, or a name that the operator gave to this broker. Guessing
     /// wider would turn a token for the entity `orders` into one for the host `orders`, that is: for everything.
-    pub(crate) fn of_resource(text: &str, ours: &HostNames) -> Option<Self> {
+    pub(crate) fn parse(text: &'t str, ours: &HostNames) -> Option<Self> {
         let text = text.trim();
         let (authority, certain) = match text.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => (rest, true),
@@ -111,10 +118,10 @@ impl Scope {
         };
         let host = host_of(authority);
         if !certain && !names_a_host(host, ours) {
-            return Some(Self::of_path(text));
+            return Some(Self { place: Scope::of_path(text), host: None });
         }
-        split_authority(host)?;
-        Some(Self::of_url_path(after_host(authority)))
+        let (host, _port) = split_authority(host)?;
+        Some(Self { place: Scope::of_url_path(after_host(authority)), host: Some(host) })
     }
 }
 

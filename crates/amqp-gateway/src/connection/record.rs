@@ -122,7 +122,7 @@ impl ConnectionRecord {
     }
 
     /// A token was refused.
-    pub(crate) fn add_token(&mut self, error: TokenError, token: &str, audience: &str) {
+    pub(crate) fn add_token(&mut self, error: &TokenError, token: &str, audience: &str) {
         self.add_login("cbs", RefusedLogin::of_token(error, token), audience);
     }
 

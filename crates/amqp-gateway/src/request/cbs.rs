@@ -101,7 +101,7 @@ impl<'a> CbsNode<'a> {
                 None => self.take_grant(grant),
             },
             Err(error) => {
-                self.cx.record.add_token(error, &put.token, &put.audience);
+                self.cx.record.add_token(&error, &put.token, &put.audience);
                 Err(Refusal::BadToken { reason: error.to_string() })
             }
         };

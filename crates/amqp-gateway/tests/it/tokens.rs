@@ -9,7 +9,7 @@ use amqp_codec::{
     value::Value,
 };
 use amqp_gateway::GatewayConfig;
-use broker_auth::Anonymous;
+use broker_auth::{Anonymous, ForeignHost};
 use broker_core::{EntityKind, EntitySettings};
 
 use crate::harness::{TOKEN, World, property, status};
@@ -136,6 +136,39 @@ fn a_token_that_was_404_is_taken_once_the_entity_is_there_and_gives_its_rights()
     world.script(client).attach_receiver(0, 2, "late", "missing", second);
     world.run();
     assert_eq!(world.link_frames(client).1, vec![]);
+}
+
+#[test]
+fn a_token_for_the_host_of_another_namespace_is_401_and_gives_nothing() {
+    let cases = [
+        // audience, whether it is of this namespace
+        ("amqps://localhost/q", true),
+        ("amqps://LOCALHOST:5671/q", true),
+        ("q", true),
+        ("amqps://team-a.example/q", false),
+        ("amqps://TEAM-A.example:5671/q", false),
+        ("amqps://xn--mnchen-3ya.example/q", false),
+    ];
+    for has_others in [true, false] {
+        for (audience, is_own) in cases {
+            let mut world = world(false);
+            if has_others {
+                world.namespace().authority.judge_hosts_by(|host| {
+                    let is_own = host.eq_ignore_ascii_case("localhost");
+                    (!is_own).then(|| Box::new(ForeignHost::new(host, Some("team-a"), "default")))
+                });
+            }
+            let client = client_of(&mut world, GO);
+            let (status, text) = put(&mut world, client, audience);
+            let is_taken = is_own || !has_others;
+            assert_eq!(status, if is_taken { 202 } else { 401 }, "{audience}: {text}");
+            let names_both = text.contains("`team-a`") && text.contains("`default`");
+            assert_eq!(names_both, !is_taken, "{audience}: {text}");
+            world.script(client).attach_receiver(0, 1, "r", "q", Some(ReceiverSettleMode::Second));
+            world.run();
+            assert_eq!(world.link_frames(client).1.is_empty(), is_taken, "{audience}");
+        }
+    }
 }
 
 fn request(operation: &str, audience: &str, token: &str) -> Vec<u8> {

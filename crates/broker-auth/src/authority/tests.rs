@@ -111,36 +111,36 @@ fn captured_tokens_of_three_clients_are_granted() {
 
 #[test]
 fn tokens_are_judged_by_the_rules() {
-    let wrong = Err(TokenError::WrongAudience);
-    let elsewhere = Err(TokenError::NoRights);
-    let forged = Err(TokenError::WrongSignature);
+    let wrong = || Err(TokenError::WrongAudience);
+    let elsewhere = || Err(TokenError::NoRights);
+    let forged = || Err(TokenError::WrongSignature);
     let cases = [
         // name, key, signed resource, audience, expected rights
         ("root", "first", "sb://h/orders", "sb://h/orders", Ok(Rights::ALL)),
         ("root", "zweite", "sb://h/", "sb://h/orders", Ok(Rights::ALL)),
         ("root", "first", "sb://h/orders", "sb://h/orders/$DeadLetterQueue", Ok(Rights::ALL)),
-        ("root", "first", "sb://h/orders", "sb://h/orders2", wrong),
-        ("root", "first", "sb://h/orders", "sb://h", wrong),
+        ("root", "first", "sb://h/orders", "sb://h/orders2", wrong()),
+        ("root", "first", "sb://h/orders", "sb://h", wrong()),
         ("root", "first", "sb://h/orders", "sb://i/orders", Ok(Rights::ALL)),
         ("root", "first", "SB://H:1/Orders/", "amqps://h:2/oRDERS", Ok(Rights::ALL)),
-        ("root", "First", "sb://h", "sb://h", forged),
+        ("root", "First", "sb://h", "sb://h", forged()),
         ("reader", "r", "sb://h", "sb://h/orders", Ok(Rights::NONE.with(Right::Listen))),
-        ("reader", "r", "sb://h", "sb://h/audit", elsewhere),
-        ("reader", "r", "sb://h", "sb://h", elsewhere),
-        ("reader", "r", "sb://h/audit", "sb://h/orders", wrong),
-        ("reader", "first", "sb://h", "sb://h/orders", forged),
+        ("reader", "r", "sb://h", "sb://h/audit", elsewhere()),
+        ("reader", "r", "sb://h", "sb://h", elsewhere()),
+        ("reader", "r", "sb://h/audit", "sb://h/orders", wrong()),
+        ("reader", "first", "sb://h", "sb://h/orders", forged()),
         // Two entities each have a key called `same`: the one that signed counts.
         ("same", "one", "sb://h", "sb://h/orders", Ok(Rights::NONE.with(Right::Listen))),
         ("same", "two", "sb://h", "sb://h/audit", Ok(Rights::NONE.with(Right::Send))),
-        ("same", "one", "sb://h", "sb://h/audit", elsewhere),
+        ("same", "one", "sb://h", "sb://h/audit", elsewhere()),
         ("ROOT", "first", "sb://h", "sb://h", Err(TokenError::UnknownKey)),
         // An empty key signs nothing.
-        ("empty", "", "sb://h", "sb://h", forged),
+        ("empty", "", "sb://h", "sb://h", forged()),
     ];
-    for case @ (name, key, resource, audience, expected) in cases {
+    for (name, key, resource, audience, expected) in cases {
         let token = sign(key, name, resource, 100);
         let granted = authority().verify_token(&token, SAS, audience, 99).map(|grant| grant.rights());
-        assert_eq!(granted, expected, "{case:?}");
+        assert_eq!(granted, expected, "{name} {key} {resource} {audience}");
     }
 }
 
@@ -281,7 +281,7 @@ fn secrets_do_not_show_in_debug_texts() {
 }
 
 #[test]
-fn the_host_of_a_token_decides_nothing_and_what_is_no_host_is_no_audience() {
+fn without_other_namespaces_the_host_of_a_token_decides_nothing_and_what_is_no_host_is_no_audience() {
     let cases = [
         // signed, audience, result
         ("sb://one/orders", "amqps://another:5671/orders", Ok(())),
@@ -349,4 +349,62 @@ proptest! {
         let identity = authority().sasl(&LOCAL, &mechanism, response.as_deref());
         prop_assert!(identity.is_err() || !identity.unwrap().allows(&Scope::namespace(), Right::Send));
     }
+}
+
+#[test]
+fn hosts_of_other_namespaces_are_refused_in_a_signed_resource_and_in_an_audience() {
+    let authority = authority();
+    authority.judge_hosts_by(|host| {
+        let leads_to = match host {
+            "a" | "A" | "::1" => return None,
+            "nowhere" => None,
+            _ => Some("b"),
+        };
+        Some(Box::new(ForeignHost::new(host, leads_to, "a")))
+    });
+    let of_b = |host: &str| {
+        format!(
+            "InvalidAudience: the token is for the host `{host}` of the namespace `b`, and this is the namespace `a`"
+        )
+    };
+    let cases = [
+        // signed resource, audience, refusal
+        ("sb://a/orders", "sb://A:5671/orders", None),
+        ("orders", "orders", None),
+        ("sb://[::1]:5672/", "amqp://[::1]/orders", None),
+        ("sb://a/", "orders", None),
+        ("sb://b/orders", "sb://a/orders", Some(of_b("b"))),
+        ("sb://a/orders", "https://b:5671/orders", Some(of_b("b"))),
+        ("sb://b/orders", "orders", Some(of_b("b"))),
+        ("orders", "sb://b/orders", Some(of_b("b"))),
+        ("localhost/orders", "orders", Some(of_b("localhost"))),
+        ("sb://127.0.0.1/", "sb://a/orders", Some(of_b("127.0.0.1"))),
+        (
+            "sb://nowhere/",
+            "sb://a/orders",
+            Some(
+                "InvalidAudience: the token is for the host `nowhere`, which leads to no namespace, and this is the namespace `a`"
+                    .to_owned(),
+            ),
+        ),
+    ];
+    for (signed, audience, refusal) in cases {
+        let verify = |key: &str| {
+            let token = sign(key, "root", signed, 100);
+            authority.verify_token(&token, SAS, audience, 99).map(drop)
+        };
+        assert_eq!(verify("first").err().map(|error| error.to_string()), refusal, "{signed} {audience}");
+        // A stranger is not told where a host leads.
+        assert_eq!(verify("second"), Err(TokenError::WrongSignature), "{signed} {audience}");
+    }
+}
+
+#[test]
+fn the_refusal_of_a_host_has_no_more_of_it_than_a_host_name_can_have() {
+    let authority = authority();
+    authority.judge_hosts_by(|host| Some(Box::new(ForeignHost::new(host, None, "a"))));
+    let token = sign("first", "root", &format!("sb://{}/orders", "h".repeat(10_000)), 100);
+    let error = authority.verify_token(&token, SAS, "orders", 99).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&"h".repeat(253)) && !text.contains(&"h".repeat(254)), "{text}");
 }

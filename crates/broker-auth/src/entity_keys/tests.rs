@@ -43,8 +43,9 @@ fn verify(
 #[test]
 fn a_key_opens_its_entity_and_what_belongs_to_it() {
     let authority = authority();
-    let (unknown, wrong) = (Err(TokenError::UnknownKey), Err(TokenError::WrongSignature));
-    let audience = Err(TokenError::WrongAudience);
+    let unknown = || Err(TokenError::UnknownKey);
+    let wrong = || Err(TokenError::WrongSignature);
+    let audience = || Err(TokenError::WrongAudience);
     let till = ("till", "one");
     let cases = [
         (till, "sb://h/orders", "sb://h/orders", Ok(())),
@@ -58,21 +59,21 @@ fn a_key_opens_its_entity_and_what_belongs_to_it() {
         (("till", "three"), "sb://h/events", "sb://h/events/subscriptions/all/$DeadLetterQueue", Ok(())),
         (("till", "three"), "sb://h/events", "sb://h/events/Subscriptions/all/Rules/r", Ok(())),
         // What only begins alike is something else, and so is what is above.
-        (till, "sb://h/", "sb://h/orders/x", unknown),
-        (till, "sb://h/", "sb://h/orders2", unknown),
-        (till, "sb://h/", "sb://h/ordersü", unknown),
-        (("till", "three"), "sb://h/", "sb://h/events/subscriptions/all/x", unknown),
-        (till, "sb://h/", "sb://h/", unknown),
-        (till, "sb://h/", "sb://h/$Resources/queues", unknown),
-        (till, "sb://h/", "sb://h/elsewhere", unknown),
+        (till, "sb://h/", "sb://h/orders/x", unknown()),
+        (till, "sb://h/", "sb://h/orders2", unknown()),
+        (till, "sb://h/", "sb://h/ordersü", unknown()),
+        (("till", "three"), "sb://h/", "sb://h/events/subscriptions/all/x", unknown()),
+        (till, "sb://h/", "sb://h/", unknown()),
+        (till, "sb://h/", "sb://h/$Resources/queues", unknown()),
+        (till, "sb://h/", "sb://h/elsewhere", unknown()),
         // Somebody else's key, or nobody's.
-        (("till", "three"), "sb://h/orders", "sb://h/orders", wrong),
-        (("till", "one"), "sb://h/events", "sb://h/events", wrong),
-        (("Till", "one"), "sb://h/orders", "sb://h/orders", unknown),
-        (("empty", ""), "sb://h/orders", "sb://h/orders", unknown),
+        (("till", "three"), "sb://h/orders", "sb://h/orders", wrong()),
+        (("till", "one"), "sb://h/events", "sb://h/events", wrong()),
+        (("Till", "one"), "sb://h/orders", "sb://h/orders", unknown()),
+        (("empty", ""), "sb://h/orders", "sb://h/orders", unknown()),
         // The token is for another place than it is shown for.
-        (till, "sb://h/events", "sb://h/orders", audience),
-        (till, "sb://h/orders/$management", "sb://h/orders", audience),
+        (till, "sb://h/events", "sb://h/orders", audience()),
+        (till, "sb://h/orders/$management", "sb://h/orders", audience()),
     ];
     for (key, resource, place, expected) in cases {
         let judged = verify(&authority, key, resource, place).map(drop);

@@ -70,7 +70,7 @@ fn a_refused_token_says_why_and_whom_it_named() {
     let authority = authority();
     for (token, reason, key) in cases {
         let error = authority.verify_token(&token, "", PLACE, NOW).unwrap_err();
-        let refused = RefusedLogin::of_token(error, &token);
+        let refused = RefusedLogin::of_token(&error, &token);
         assert_eq!((refused.reason, &*refused.key), (reason, key), "{token}");
         assert!(!format!("{refused:?}").contains("s3cret"), "{refused:?}");
     }

@@ -53,8 +53,8 @@ fn ancestry_climbs_to_the_namespace() {
 }
 
 fn resource(text: &str) -> Option<String> {
-    Scope::of_resource(text, &HostNames::from_iter(["myhost", "*.example.org"]))
-        .map(|scope| scope.as_str().into())
+    Resource::parse(text, &HostNames::from_iter(["myhost", "*.example.org"]))
+        .map(|resource| resource.place.as_str().into())
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_has_no_host_where_one_has_to_be_is_no_resource() {
 #[test]
 fn a_signed_entity_never_opens_the_host_of_its_name() {
     // The audience is the client's choice; only the signed text can be trusted.
-    let scope = |text: &str| Scope::of_resource(text, &HostNames::default()).unwrap();
+    let scope = |text: &str| Resource::parse(text, &HostNames::default()).unwrap().place;
     assert!(!scope("orders").covers(&scope("sb://orders/payments")));
     assert!(scope("orders").covers(&scope("sb://localhost/orders")));
 }
@@ -136,8 +136,8 @@ proptest! {
 
     #[test]
     fn reading_never_panics(text in "\\PC{0,60}") {
-        if let Some(scope) = Scope::of_resource(&text, &HostNames::default()) {
-            prop_assert!(scope.covers(&scope));
+        if let Some(Resource { place, .. }) = Resource::parse(&text, &HostNames::default()) {
+            prop_assert!(place.covers(&place));
         }
     }
 }

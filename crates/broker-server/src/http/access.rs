@@ -79,20 +79,21 @@ fn by_log_in(
     Ok((identity.name().into(), identity.allows(scope, right)))
 }
 
-/// The token has to be good for the place that the request is about. As over AMQP its host decides nothing (decision 46).
+/// The token has to be good for the place that the request is about. As over AMQP, its host has to lead to
+/// the namespace of the authority (decision 46).
 fn by_token(
     authority: &Authority,
     token: &str,
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
 ) -> Result<(Box<str>, bool), Refusal> {
-    let audience = format!("http://localhost/{}", scope.as_str());
+    let audience = format!("/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
     let grant = grant.map_err(|error| match error {
         // The token is authentic, but grants nothing.
         TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => forbidden(Box::default(), right),
         error => {
-            let login = RefusedLogin::of_token(error, token);
+            let login = RefusedLogin::of_token(&error, token);
             Refusal::Unauthorized(error.to_string(), unproven(&error), login)
         }
     })?;
@@ -122,6 +123,7 @@ fn unproven(error: &TokenError) -> Unproven {
             Unproven::Expired
         }
         TokenError::WrongAudience
+        | TokenError::ForeignHost(_)
         | TokenError::AudienceTooLong(_)
         | TokenError::Jwt(JwtError::WrongAudience) => Unproven::Audience,
         TokenError::TooLong(_)

@@ -3,6 +3,8 @@
 //! Invariant: it has what the shards have made durable, and nothing else. A namespace keeps its identity here as long as it
 //! exists: connections hold it.
 
+mod token_hosts;
+
 use std::{
     collections::BTreeMap,
     ops::Bound,
@@ -27,7 +29,7 @@ use crate::{
 
 /// The namespaces, and what the configuration says of them.
 pub(crate) struct NamespaceDirectory {
-    table: RwLock<Table>,
+    table: Arc<RwLock<Table>>,
     configured: Mutex<Configured>,
     /// Configuration of the gateways, the same in all namespaces.
     gateway: Arc<GatewayConfig>,
@@ -116,11 +118,11 @@ impl NamespaceDirectory {
         let name = NamespaceName::parse(DEFAULT_NAMESPACE).expect("the constant is a name");
         let hosts = HostTable::new(name, [], Arc::clone(&served), strict);
         let directory = Self {
-            table: RwLock::new(Table {
+            table: Arc::new(RwLock::new(Table {
                 hosts,
                 by_id: BTreeMap::from([(served.residence(), Arc::clone(&served))]),
-                by_name: BTreeMap::from([(DEFAULT_NAMESPACE.into(), served)]),
-            }),
+                by_name: BTreeMap::from([(DEFAULT_NAMESPACE.into(), Arc::clone(&served))]),
+            })),
             configured: Mutex::new(Configured { authorities, created }),
             gateway,
             ingress_credit,
@@ -129,6 +131,7 @@ impl NamespaceDirectory {
             creation: tokio::sync::Mutex::new(()),
         };
         directory.list_again((0, NamespaceId::DEFAULT));
+        directory.judge_token_hosts(&served);
         directory
     }
 
@@ -258,6 +261,7 @@ impl NamespaceDirectory {
             Arc::clone(&self.ingress_credit),
         ));
         served.take_keys();
+        self.judge_token_hosts(&served);
         let name = &*served.name;
         info!(namespace = name, "a namespace is served");
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);

@@ -117,6 +117,12 @@ impl BrokerEndpoint {
         self.namespace.as_deref().map_or_else(|| self.place(), str::to_owned)
     }
 
+    /// The host for which tokens are signed: it leads to the namespace, too.
+    fn token_host(&self) -> String {
+        let host = self.namespace.as_deref().unwrap_or(&self.string.host);
+        if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+    }
+
     /// Connects, opens a session and logs in for the entity at `address`.
     pub(super) async fn connect(self, address: &str) -> Result<Client, Failure> {
         self.connect_for(&[address]).await
@@ -141,7 +147,7 @@ impl BrokerEndpoint {
         let session = session.map_err(|error| fault(&what, &error))?;
         let mut client = Client { connection, session, requests: 0 };
         for address in addresses {
-            client.authorize(&self.string, address).await?;
+            client.authorize(self.login(), &format!("sb://{}/{address}", self.token_host())).await?;
         }
         Ok(client)
     }
@@ -278,15 +284,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Puts a token for the entity at `address`, if the log-in is by token.
-    async fn authorize(&mut self, string: &ConnectionString, address: &str) -> Result<(), Failure> {
-        let audience = format!("sb://{}/{address}", string.host);
-        let token = match &string.login {
+    /// Puts a token for this audience, if the log-in is by token.
+    async fn authorize(&mut self, login: &Login, audience: &str) -> Result<(), Failure> {
+        let token = match login {
             Login::Anonymous | Login::Password { .. } => return Ok(()),
             Login::Token(token) => token.clone(),
             Login::Key { name, key } => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-                sign_token(&audience, name, &Secret::new(key.as_str()), now + TOKEN_SECONDS)
+                sign_token(audience, name, &Secret::new(key.as_str()), now + TOKEN_SECONDS)
             }
         };
         let properties = ApplicationProperties::builder()

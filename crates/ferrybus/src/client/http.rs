@@ -171,10 +171,10 @@ impl Http<'_> {
     }
 
     fn request(&self, ask: HttpRequest<'_>) -> Result<Request<Full<Bytes>>, Failure> {
-        let place = self.target.place();
         let host = self.target.http_host();
+        let login = authorization(self.target.login(), &format!("http://{host}/"));
         let mut request = Request::builder().method(ask.method).uri(ask.path).header(HOST, host);
-        if let Some(login) = authorization(self.target.login(), &format!("http://{place}/")) {
+        if let Some(login) = login {
             request = request.header(AUTHORIZATION, login);
         }
         if let Some(tag) = ask.if_match {

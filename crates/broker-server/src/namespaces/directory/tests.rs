@@ -1,16 +1,24 @@
-use broker_auth::{Access, NamedKey, Right, Rights, Scope, Secret};
+use broker_auth::{Access, NamedKey, Right, Rights, Scope, Secret, sign_token};
 use broker_core::{NamespaceLimit, NamespaceLimits, NamespaceSettings, NamespaceSlot};
 
 use super::*;
 use crate::{connection_limit::ConnectionLimit, namespaces::served::AdmitError};
 
 fn directory(strict: bool, authorities: &[(&str, &Arc<Authority>)]) -> (NamespaceDirectory, Arc<Executor>) {
+    directory_of(strict, Arc::new(Authority::new(Credentials::default())), authorities)
+}
+
+fn directory_of(
+    strict: bool,
+    default_authority: Arc<Authority>,
+    authorities: &[(&str, &Arc<Authority>)],
+) -> (NamespaceDirectory, Arc<Executor>) {
     let executor = Arc::<Executor>::default();
     let config = DirectoryConfig {
         gateway: Arc::default(),
         ingress_credit: Arc::default(),
         lost_keys: watch::Sender::new(()),
-        default_authority: Arc::new(Authority::new(Credentials::default())),
+        default_authority,
         authorities: authorities
             .iter()
             .map(|(key, authority)| ((*key).into(), Arc::clone(authority)))
@@ -64,6 +72,72 @@ fn a_namespace_is_found_from_its_definition_to_its_deletion() {
     // One of the same name in the same slot is another one.
     let again = NamespaceDefinition { uid: 9, ..definition(1, "team-a", &[]) };
     assert!(directory.apply(again, &executor).is_some());
+}
+
+/// The refusal of a token for this host in this namespace.
+fn refused(served: &ServedNamespace, host: &str) -> Option<String> {
+    let token = sign_token(&format!("sb://{host}/q"), "k", &Secret::new("same"), 100);
+    let verified = served.authority.verify_token(&token, "", "q", 1);
+    verified.err().map(|error| error.to_string())
+}
+
+#[test]
+fn the_host_of_a_token_leads_where_that_of_a_connection_does() {
+    let authorities = ["team-a", "team-b"].map(|name| (name, Arc::new(Authority::new(key("k", "same")))));
+    let given: Vec<_> = authorities.iter().map(|(name, authority)| (*name, authority)).collect();
+    for strict in [false, true] {
+        let (directory, executor) = directory(strict, &given);
+        let a =
+            directory.apply(definition(1, "team-a", &["bus.example", "münchen.example"]), &executor).unwrap();
+        let b = directory.apply(definition(2, "Team-B", &["127.0.0.2", "::2"]), &executor).unwrap();
+        let nowhere = (!strict).then_some("default");
+        let cases = [
+            // host, the namespace that it leads to
+            ("team-a.localhost", Some("team-a")),
+            ("TEAM-A", Some("team-a")),
+            ("bus.example:5671", Some("team-a")),
+            ("Bus.Example.", Some("team-a")),
+            ("xn--mnchen-3ya.example", Some("team-a")),
+            ("XN--MNCHEN-3YA.example:5671", Some("team-a")),
+            ("team-b.bus.example", Some("Team-B")),
+            ("127.0.0.2:5672", Some("Team-B")),
+            ("[::2]:5672", Some("Team-B")),
+            ("default", Some("default")),
+            ("localhost", nowhere),
+            ("127.0.0.1", nowhere),
+            ("team-c.localhost", nowhere),
+            ("_~", nowhere),
+        ];
+        for (host, leads_to) in cases {
+            for served in [&a, &b] {
+                let here = &*served.name;
+                let text = refused(served, host);
+                if leads_to == Some(here) {
+                    assert_eq!(text, None, "{host} in {here}");
+                    continue;
+                }
+                let text = text.unwrap_or_else(|| panic!("{host} was taken in {here}"));
+                let to = leads_to.map_or("no namespace".to_owned(), |to| format!("`{to}`"));
+                let names_both =
+                    text.contains(&to) && text.contains(&format!("this is the namespace `{here}`"));
+                assert!(names_both, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_namespace_alone_takes_tokens_for_every_host_until_there_is_another() {
+    let default = Arc::new(Authority::new(key("k", "same")));
+    let (directory, executor) = directory_of(true, default, &[]);
+    let served = directory.of_default();
+    assert_eq!(refused(&served, "anything.example"), None);
+    assert_eq!(refused(&served, "team-a.example"), None);
+    directory.apply(definition(1, "team-a", &[]), &executor);
+    assert!(refused(&served, "anything.example").is_some() && refused(&served, "team-a.example").is_some());
+    let gone = NamespaceDefinition { state: NamespaceState::Deleted, ..definition(1, "team-a", &[]) };
+    directory.apply(gone, &executor);
+    assert_eq!(refused(&served, "team-a.example"), None);
 }
 
 #[test]
