@@ -269,7 +269,7 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
             .application_property("expiration", self.dialect.expiration)
             .body_value(&Value::String(token));
         let answer = self.request(0, CBS_OUT, "$cbs", request);
-        (answer.status("status-code"), answer.property("status-description"))
+        (answer.status("status-code"), answer.property("status-description").unwrap_or_default())
     }
 
     /// Puts a good token.

@@ -93,6 +93,7 @@ mod testing;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod token_hosts;
 mod tokens;
 #[cfg(test)]
 mod topics;
