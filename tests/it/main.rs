@@ -94,6 +94,7 @@ mod testing;
 mod tls;
 #[cfg(test)]
 mod token_hosts;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod topics;
