@@ -7,7 +7,7 @@ mod rounds;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,12 +28,25 @@ use crate::{
 const CLIENT: ClientId = ClientId(7);
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-/// Fails every sync once told to; keeps nothing unsynced in a crash.
-#[derive(Clone, Default)]
-struct SyncFails(Arc<AtomicBool>);
+/// Fails every sync once told to, and has room for so many writes and new files; keeps nothing unsynced in a crash.
+#[derive(Clone)]
+struct SyncFails(Arc<AtomicBool>, Arc<AtomicU64>);
+
+impl Default for SyncFails {
+    fn default() -> Self {
+        Self(Arc::default(), Arc::new(AtomicU64::new(u64::MAX)))
+    }
+}
 
 impl Faults for SyncFails {
     fn fails(&mut self, call: DiskCall) -> Option<std::io::ErrorKind> {
+        let takes_room = matches!(call, DiskCall::Create(..) | DiskCall::Write(..));
+        if takes_room && self.1.load(Ordering::Relaxed) != u64::MAX {
+            let taken = self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            if taken.is_err() {
+                return Some(std::io::ErrorKind::StorageFull);
+            }
+        }
         let sync = matches!(call, DiskCall::SyncData(..));
         (sync && self.0.load(Ordering::Relaxed)).then_some(std::io::ErrorKind::Other)
     }

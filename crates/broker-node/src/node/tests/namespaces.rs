@@ -1,5 +1,7 @@
 //! Namespaces: each has a core of its own, and nothing crosses.
 
+mod full_disk;
+
 use broker_core::{
     AccessRight, AuthorizationRule, KeyText, NamespaceDefinition, NamespaceError, NamespaceLimit,
     NamespaceLimits, NamespaceSettings, NamespaceSlot, NamespaceState, PublishError, QuotaError,
@@ -307,6 +309,53 @@ fn a_namespace_has_as_many_entities_as_its_limit_says() {
     let more = limits(NamespaceLimit::Entities, 2);
     bench.change(put("team-a", more, 1)).unwrap();
     assert!(matches!(bench.ask(a, vec![create("second")]).as_slice(), [Effect::EntityDone { .. }]));
+}
+
+#[test]
+fn limits_below_what_is_there_refuse_what_is_new_and_take_nothing_away() {
+    let mut bench = Bench::new();
+    let a = bench.create("team-a", 1);
+    bench.with_queue(a);
+    let mut stored = 5;
+    let send = |bench: &mut Bench, ticket| bench.ask(a, vec![publish(Some(ticket))]);
+    for ticket in 0..stored {
+        assert!(matches!(send(&mut bench, ticket).as_slice(), [Effect::Published { .. }]));
+    }
+    let create = |name: &str| Command::CreateEntity {
+        name: name.into(),
+        kind: EntityKind::Queue,
+        settings: Box::new(EntitySettings::default()),
+        ticket: Ticket(1),
+    };
+    assert!(matches!(bench.ask(a, vec![create("second")]).as_slice(), [Effect::EntityDone { .. }]));
+    for (limit, number) in [
+        (NamespaceLimit::Bytes, 1_024),
+        (NamespaceLimit::Entities, 1),
+        (NamespaceLimit::RememberedIds, 0),
+        (NamespaceLimit::InFlightBytes, 1),
+        (NamespaceLimit::Connections, 1),
+    ] {
+        let used = bench.node.namespaces().find(|namespace| namespace.id == a).unwrap().live_bytes;
+        let number = if limit == NamespaceLimit::Bytes { used / 2 } else { number };
+        bench.change(put("team-a", limits(limit, number), 1)).unwrap();
+        // A start with such limits takes nothing away either.
+        bench.crash();
+        bench.ask(a, vec![Command::Connect]);
+        assert_eq!(bench.active(a), Some(stored), "{limit:?}");
+        let core = bench.node.core_of(a).unwrap();
+        assert!(core.entity("orders").is_some() && core.entity("second").is_some(), "{limit:?}");
+        let third = format!("third-{}", limit.key());
+        let (sent, created) = (send(&mut bench, 9), bench.ask(a, vec![create(&third)]));
+        let is_sent = matches!(sent.as_slice(), [Effect::Published { .. }]);
+        let is_created = matches!(created.as_slice(), [Effect::EntityDone { .. }]);
+        let expected = match limit {
+            NamespaceLimit::Bytes => (false, true),
+            NamespaceLimit::Entities => (true, false),
+            _ => (true, true),
+        };
+        assert_eq!((is_sent, is_created), expected, "{limit:?}: {sent:?} {created:?}");
+        stored += u64::from(is_sent);
+    }
 }
 
 #[test]
