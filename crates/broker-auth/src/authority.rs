@@ -130,7 +130,7 @@ pub struct Authority {
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
     /// Judges the hosts in tokens.
-    hosts: HostJudge,
+    pub token_hosts: HostJudge,
     pub(crate) entity_keys: EntityKeys,
 }
 
@@ -149,7 +149,7 @@ impl Authority {
         Self {
             configuration: Current::new(Configuration::new(credentials)),
             keys_wanted: OnceLock::new(),
-            hosts: HostJudge::default(),
+            token_hosts: HostJudge::default(),
             entity_keys: EntityKeys::new(),
         }
     }
@@ -222,12 +222,6 @@ impl Authority {
     pub fn on_keys_wanted(&self, notify: impl Fn() + Send + Sync + 'static) {
         // A second broker on the same authority finds the first one's way to the keys, which is as good.
         self.keys_wanted.set(KeysWanted(Box::new(notify))).ok();
-    }
-
-    /// From now on tokens are refused whose host leads to another namespace than this authority's: `foreign` says to which, and
-    /// `None` for a host of this one. Without, all hosts are this one's. It must not block.
-    pub fn judge_hosts_by(&self, foreign: impl Fn(&str) -> Option<Box<ForeignHost>> + Send + Sync + 'static) {
-        self.hosts.replace(foreign);
     }
 
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
@@ -351,7 +345,7 @@ impl Authority {
         &self,
         issuers: &[Issuer],
         token: &str,
-        audience: &Resource<'_>,
+        audience: &Resource,
         now: u64,
     ) -> Result<Grant, TokenError> {
         let verified = jwt::verify(issuers, token.trim(), &audience.place, now);
@@ -361,7 +355,7 @@ impl Authority {
             (wanted.0)();
         }
         let grant = verified?;
-        self.hosts.judge([audience.host])?;
+        self.token_hosts.judge([&audience.host])?;
         Ok(grant)
     }
 
@@ -369,7 +363,7 @@ impl Authority {
         &self,
         configuration: &Configuration,
         token: &SasToken<'_>,
-        Resource { place: audience, host }: &Resource<'_>,
+        Resource { place: audience, host }: &Resource,
         now: u64,
     ) -> Result<Grant, TokenError> {
         let mut named = configuration.named_by(token).peekable();
@@ -388,8 +382,8 @@ impl Authority {
             return Err(TokenError::Expired { expired_at: token.expires_at, now });
         }
         // Nobody but the holder of a good token is told where a host leads.
-        self.hosts.judge([token.host.as_deref(), *host])?;
-        if !token.scope.covers(audience) {
+        self.token_hosts.judge([&token.resource.host, host])?;
+        if !token.resource.place.covers(audience) {
             return Err(TokenError::WrongAudience);
         }
         let (scope, expires_at) = (audience.clone(), token.expires_at);

@@ -39,21 +39,22 @@ impl fmt::Display for ForeignHost {
     }
 }
 
-/// Judge of the hosts in tokens and audiences.
+/// Judge of the hosts in tokens and audiences. Until it is told where hosts lead, all are the namespace's own.
 #[derive(Default)]
-pub(crate) struct HostJudge(RwLock<Option<Foreign>>);
+pub struct HostJudge(RwLock<Option<Foreign>>);
 
 /// Says where a host leads, if that is not here.
 type Foreign = Arc<dyn Fn(&str) -> Option<Box<ForeignHost>> + Send + Sync>;
 
 impl HostJudge {
-    /// From now on `foreign` judges.
-    pub(crate) fn replace(&self, foreign: impl Fn(&str) -> Option<Box<ForeignHost>> + Send + Sync + 'static) {
+    /// From now on tokens are refused whose host leads to another namespace: `foreign` says to which, and `None` for a host of
+    /// this one. It must not block.
+    pub fn judge_by(&self, foreign: impl Fn(&str) -> Option<Box<ForeignHost>> + Send + Sync + 'static) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(foreign));
     }
 
     /// Refuses the first of these hosts that leads elsewhere. A text without host is for wherever it is shown.
-    pub(crate) fn judge<const N: usize>(&self, hosts: [Option<&str>; N]) -> Result<(), TokenError> {
+    pub(crate) fn judge<const N: usize>(&self, hosts: [&Option<Box<str>>; N]) -> Result<(), TokenError> {
         let Some(foreign) = self.0.read().unwrap_or_else(PoisonError::into_inner).clone() else {
             return Ok(());
         };

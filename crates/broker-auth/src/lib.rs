@@ -30,7 +30,7 @@ pub use authority::{Authority, Identity, PeerFacts, SaslError, TokenError};
 pub use certificate::{certificate_expiry, certificate_host_names, certificate_subject};
 pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
 pub use entity_keys::EntityRule;
-pub use foreign_host::ForeignHost;
+pub use foreign_host::{ForeignHost, HostJudge};
 pub use grants::{Denied, Grant, Grants, TooManyGrants};
 pub use host_names::{HostNames, split_authority};
 pub use issuer::{ClaimGrant, Issuer, IssuerConfig};

@@ -11,7 +11,7 @@ use base64::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{HostNames, Scope, Secret, scope::Resource};
+use crate::{HostNames, Secret, scope::Resource};
 
 /// Malformed SAS token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -35,9 +35,7 @@ pub(crate) struct SasToken<'t> {
     key_name_text: &'t str,
     signature: Vec<u8>,
     /// Resource that the signer named.
-    pub(crate) scope: Scope,
-    /// Host that the signer named.
-    pub(crate) host: Option<Box<str>>,
+    pub(crate) resource: Resource,
     /// Seconds since 1970 from which on the token is worthless.
     pub(crate) expires_at: u64,
 }
@@ -73,13 +71,12 @@ impl<'t> SasToken<'t> {
         let key_name_text = parameter(parameters, "skn")?;
         let signature = decode_signature(parameter(parameters, "sig")?)?;
         let resource = decode(resource_text).ok_or(SasError::Unreadable("sr"))?;
-        let Resource { place, host } = Resource::parse(&resource, ours).ok_or(SasError::Unreadable("sr"))?;
-        let host = host.map(Box::from);
+        let resource = Resource::parse(&resource, ours).ok_or(SasError::Unreadable("sr"))?;
         if !expiry_text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(SasError::Unreadable("se"));
         }
         let expires_at = expiry_text.parse().map_err(|_| SasError::Unreadable("se"))?;
-        Ok(Self { resource_text, expiry_text, key_name_text, signature, scope: place, host, expires_at })
+        Ok(Self { resource_text, expiry_text, key_name_text, signature, resource, expires_at })
     }
 
     /// True if the token says that the key called `name` signed it. Python encodes special characters twice.

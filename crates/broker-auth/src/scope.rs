@@ -96,13 +96,13 @@ impl fmt::Display for Scope {
 
 /// The place and host that a token's `sr` or an audience names.
 #[derive(Debug)]
-pub(crate) struct Resource<'t> {
+pub(crate) struct Resource {
     pub(crate) place: Scope,
     /// Without port and brackets; `None` where the text names none.
-    pub(crate) host: Option<&'t str>,
+    pub(crate) host: Option<Box<str>>,
 }
 
-impl<'t> Resource<'t> {
+impl Resource {
     /// Reads a token's `sr` or an audience: `scheme://host[:port]/path`, the same without scheme, or a bare
     /// path. `None` where there is a scheme or port and what stands for the host is none, such as in `sb://` and
     /// `sb://host\\queue`: what a slip of a signer's tool leaves of an entity's name is not the whole namespace.
@@ -110,7 +110,7 @@ impl<'t> Resource<'t> {
     /// The host says for which namespace it is (decision 46). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
     /// an address, `localhost`, a name of the cloud service, or a name that the operator gave to this broker. Guessing
     /// wider would turn a token for the entity `orders` into one for the host `orders`, that is: for everything.
-    pub(crate) fn parse(text: &'t str, ours: &HostNames) -> Option<Self> {
+    pub(crate) fn parse(text: &str, ours: &HostNames) -> Option<Self> {
         let text = text.trim();
         let (authority, certain) = match text.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => (rest, true),
@@ -121,7 +121,7 @@ impl<'t> Resource<'t> {
             return Some(Self { place: Scope::of_path(text), host: None });
         }
         let (host, _port) = split_authority(host)?;
-        Some(Self { place: Scope::of_url_path(after_host(authority)), host: Some(host) })
+        Some(Self { place: Scope::of_url_path(after_host(authority)), host: Some(host.into()) })
     }
 }
 

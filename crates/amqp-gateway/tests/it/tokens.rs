@@ -153,7 +153,7 @@ fn a_token_for_the_host_of_another_namespace_is_401_and_gives_nothing() {
         for (audience, is_own) in cases {
             let mut world = world(false);
             if has_others {
-                world.namespace().authority.judge_hosts_by(|host| {
+                world.namespace().authority.token_hosts.judge_by(|host| {
                     let is_own = host.eq_ignore_ascii_case("localhost");
                     (!is_own).then(|| Box::new(ForeignHost::new(host, Some("team-a"), "default")))
                 });

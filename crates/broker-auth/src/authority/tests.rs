@@ -354,7 +354,7 @@ proptest! {
 #[test]
 fn hosts_of_other_namespaces_are_refused_in_a_signed_resource_and_in_an_audience() {
     let authority = authority();
-    authority.judge_hosts_by(|host| {
+    authority.token_hosts.judge_by(|host| {
         let leads_to = match host {
             "a" | "A" | "::1" => return None,
             "nowhere" => None,
@@ -402,7 +402,7 @@ fn hosts_of_other_namespaces_are_refused_in_a_signed_resource_and_in_an_audience
 #[test]
 fn the_refusal_of_a_host_has_no_more_of_it_than_a_host_name_can_have() {
     let authority = authority();
-    authority.judge_hosts_by(|host| Some(Box::new(ForeignHost::new(host, None, "a"))));
+    authority.token_hosts.judge_by(|host| Some(Box::new(ForeignHost::new(host, None, "a"))));
     let token = sign("first", "root", &format!("sb://{}/orders", "h".repeat(10_000)), 100);
     let error = authority.verify_token(&token, SAS, "orders", 99).unwrap_err();
     let text = error.to_string();

@@ -18,6 +18,8 @@ use broker_node::NamespaceId;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use token_hosts::judge_token_hosts;
+
 use super::ServedNamespace;
 use crate::{
     executor::Executor,
@@ -131,7 +133,7 @@ impl NamespaceDirectory {
             creation: tokio::sync::Mutex::new(()),
         };
         directory.list_again((0, NamespaceId::DEFAULT));
-        directory.judge_token_hosts(&served);
+        judge_token_hosts(&directory.table, &served);
         directory
     }
 
@@ -261,7 +263,7 @@ impl NamespaceDirectory {
             Arc::clone(&self.ingress_credit),
         ));
         served.take_keys();
-        self.judge_token_hosts(&served);
+        judge_token_hosts(&self.table, &served);
         let name = &*served.name;
         info!(namespace = name, "a namespace is served");
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);

@@ -117,12 +117,6 @@ impl BrokerEndpoint {
         self.namespace.as_deref().map_or_else(|| self.place(), str::to_owned)
     }
 
-    /// The host for which tokens are signed: it leads to the namespace, too.
-    fn token_host(&self) -> String {
-        let host = self.namespace.as_deref().unwrap_or(&self.string.host);
-        if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
-    }
-
     /// Connects, opens a session and logs in for the entity at `address`.
     pub(super) async fn connect(self, address: &str) -> Result<Client, Failure> {
         self.connect_for(&[address]).await
@@ -147,7 +141,12 @@ impl BrokerEndpoint {
         let session = session.map_err(|error| fault(&what, &error))?;
         let mut client = Client { connection, session, requests: 0 };
         for address in addresses {
-            client.authorize(self.login(), &format!("sb://{}/{address}", self.token_host())).await?;
+            client
+                .authorize(
+                    self.login(),
+                    &format!("sb://{}/{address}", token_host(&self.string.host, self.namespace.as_deref())),
+                )
+                .await?;
         }
         Ok(client)
     }
@@ -260,6 +259,12 @@ fn refuse_other_entities(only: Option<&str>, address: &str) -> Result<(), Failur
 /// The host that `open` names.
 fn amqp_host(host: &str, namespace: Option<&str>) -> String {
     namespace.map_or_else(|| host.to_owned(), |namespace| format!("vhost:{namespace}"))
+}
+
+/// The host for which tokens are signed: it leads to the namespace, too.
+fn token_host(host: &str, namespace: Option<&str>) -> String {
+    let host = namespace.unwrap_or(host);
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// Transport of a connection.
