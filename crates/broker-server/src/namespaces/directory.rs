@@ -3,8 +3,6 @@
 //! Invariant: it has what the shards have made durable, and nothing else. A namespace keeps its identity here as long as it
 //! exists: connections hold it.
 
-mod token_hosts;
-
 use std::{
     collections::BTreeMap,
     ops::Bound,
@@ -12,13 +10,11 @@ use std::{
 };
 
 use amqp_gateway::{CloseReason, GatewayConfig};
-use broker_auth::{Authority, Credentials, HostNames};
+use broker_auth::{Authority, Credentials, ForeignHost, HostNames};
 use broker_core::{AuthorizationRule, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceState, namespace_key};
 use broker_node::NamespaceId;
 use tokio::sync::watch;
 use tracing::{info, warn};
-
-use token_hosts::judge_token_hosts;
 
 use super::ServedNamespace;
 use crate::{
@@ -401,6 +397,30 @@ pub(crate) fn reason_to_leave(served: &ServedNamespace) -> Option<CloseReason> {
         NamespaceState::Active => None,
         NamespaceState::Deleting | NamespaceState::Deleted => Some(CloseReason::NamespaceDeleted),
     }
+}
+
+/// Has the authority of a namespace refuse tokens for hosts of another: the host of a token leads where that of a connection does.
+fn judge_token_hosts(table: &Arc<RwLock<Table>>, served: &ServedNamespace) {
+    // The table holds the namespaces, and they their authorities.
+    let table = Arc::downgrade(table);
+    let here = Arc::clone(&served.name);
+    served.authority.token_hosts.judge_by(move |host| {
+        let table = table.upgrade()?;
+        let table = table.read().unwrap_or_else(PoisonError::into_inner);
+        foreign_host(&table, host, &here)
+    });
+}
+
+/// The namespace to which the host of a token leads, if it is not `here`.
+fn foreign_host(table: &Table, host: &str, here: &str) -> Option<Box<ForeignHost>> {
+    if table.by_id.len() == 1 {
+        return None;
+    }
+    let leads_to = match table.hosts.lookup(Some(host)) {
+        HostLookup::Found(served) | HostLookup::Default(served) => Some(&*served.name),
+        HostLookup::Unknown(_) => None,
+    };
+    (leads_to != Some(here)).then(|| Box::new(ForeignHost::new(host, leads_to, here)))
 }
 
 fn warn_of(conflict: &NameConflict) {
