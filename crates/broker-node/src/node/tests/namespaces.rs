@@ -1,5 +1,6 @@
 //! Namespaces: each has a core of its own, and nothing crosses.
 
+mod crowd;
 mod full_disk;
 
 use broker_core::{
@@ -317,9 +318,9 @@ fn limits_below_what_is_there_refuse_what_is_new_and_take_nothing_away() {
     let a = bench.create("team-a", 1);
     bench.with_queue(a);
     let mut stored = 5;
-    let send = |bench: &mut Bench, ticket| bench.ask(a, vec![publish(Some(ticket))]);
+    let publish_one = |bench: &mut Bench, ticket| bench.ask(a, vec![publish(Some(ticket))]);
     for ticket in 0..stored {
-        assert!(matches!(send(&mut bench, ticket).as_slice(), [Effect::Published { .. }]));
+        assert!(matches!(publish_one(&mut bench, ticket).as_slice(), [Effect::Published { .. }]));
     }
     let create = |name: &str| Command::CreateEntity {
         name: name.into(),
@@ -345,7 +346,7 @@ fn limits_below_what_is_there_refuse_what_is_new_and_take_nothing_away() {
         let core = bench.node.core_of(a).unwrap();
         assert!(core.entity("orders").is_some() && core.entity("second").is_some(), "{limit:?}");
         let third = format!("third-{}", limit.key());
-        let (sent, created) = (send(&mut bench, 9), bench.ask(a, vec![create(&third)]));
+        let (sent, created) = (publish_one(&mut bench, 9), bench.ask(a, vec![create(&third)]));
         let is_sent = matches!(sent.as_slice(), [Effect::Published { .. }]);
         let is_created = matches!(created.as_slice(), [Effect::EntityDone { .. }]);
         let expected = match limit {
