@@ -53,6 +53,6 @@ pub use owner::{Owner, OwnerStats};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};
 pub use record_view::RecordView;
-pub use recovery::recover;
+pub use recovery::{ReadJournal, read, recover};
 pub use repair::{RepairPlan, Repaired, repair};
 pub use work::{DiskWorker, IoDone, IoRequest};

@@ -30,17 +30,44 @@ pub fn recover<D: Disk + 'static>(
     config: JournalConfig,
     sink: &mut dyn FnMut(Position, RecordView<'_>),
 ) -> Result<Journal, RecoveryError> {
+    read(disk, config, sink)?.open()
+}
+
+/// A journal that is whole as far as it was read. Nothing on disk was changed.
+#[derive(Debug)]
+pub struct ReadJournal<D> {
+    disk: D,
+    config: JournalConfig,
+    /// With durability `none` there are none.
+    found: Option<(FileInventory, Replay)>,
+}
+
+/// Reads the journal on `disk` as [`recover`] does, and changes nothing: the caller may refuse what it was shown.
+pub fn read<D: Disk + 'static>(
+    disk: D,
+    config: JournalConfig,
+    sink: &mut dyn FnMut(Position, RecordView<'_>),
+) -> Result<ReadJournal<D>, RecoveryError> {
     let config = config.bounded();
     if config.durability == Durability::None {
-        return Ok(Journal::in_memory(config));
+        return Ok(ReadJournal { disk, config, found: None });
     }
     let mut inventory = inventory(&disk)?;
     let tip = Tip::find(&disk, &inventory)?;
     let live = Live::select(&mut inventory, &tip)?;
     let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
     refuse_orphans(&disk, &inventory, replay.end)?;
-    let found = open(&disk, &config, inventory, replay)?;
-    Ok(Journal::new(config, Some(Box::new(disk)), found))
+    Ok(ReadJournal { disk, config, found: Some((inventory, replay)) })
+}
+
+impl<D: Disk + 'static> ReadJournal<D> {
+    /// Cuts off what a crash left half written, and returns the journal ready for appending.
+    pub fn open(self) -> Result<Journal, RecoveryError> {
+        let Self { disk, config, found } = self;
+        let Some((inventory, replay)) = found else { return Ok(Journal::in_memory(config)) };
+        let found = open(&disk, &config, inventory, replay)?;
+        Ok(Journal::new(config, Some(Box::new(disk)), found))
+    }
 }
 
 /// A file with a broken header may be a segment that was in use: then its batches say so. The journal goes on at `end`, which

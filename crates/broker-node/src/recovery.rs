@@ -26,7 +26,7 @@ pub fn recover<D: Disk + 'static>(
 ) -> Result<Node, RecoveryError> {
     let mut namespaces = Namespaces::new(core);
     let mut failure = None;
-    let journal = broker_log::recover(disk, journal, &mut |at, record| {
+    let read = broker_log::read(disk, journal, &mut |at, record| {
         if failure.is_none()
             && let Err(error) = namespaces.replay(at, record.index(), record.len())
         {
@@ -34,12 +34,16 @@ pub fn recover<D: Disk + 'static>(
         }
     })?;
     if let Some(failure) = failure {
+        // The journal is not opened: another program, or a newer version, finds it as it was.
         return Err(failure);
     }
-    Ok(Node::start(namespaces, journal))
+    Ok(Node::start(namespaces, read.open()?))
 }
 
 /// A node whose journal lives in memory (durability `none`).
 pub fn in_memory(journal: JournalConfig, core: CoreConfig) -> Node {
     Node::in_memory(Journal::in_memory(journal), core)
 }
+
+#[cfg(test)]
+mod tests;
