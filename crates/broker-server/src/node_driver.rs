@@ -185,11 +185,17 @@ impl NodeDriver {
         let mut now = self.clock.utc();
         self.warn();
         self.begin_round(items);
+        let mut disk_is_free = false;
         for item in items.drain(..) {
+            disk_is_free |= matches!(item, ExecutorItem::Io(_));
             self.handle(now, item);
             if !self.advanced.is_empty() {
                 now = self.clock.utc();
             }
+        }
+        if disk_is_free && self.node.has_several_namespaces() {
+            // The records that effects wait for are written before a namespace that has waited for the disk appends more.
+            self.give_to_disk(|| false);
         }
         self.more = self.node.work(now);
         self.note_round(began);
