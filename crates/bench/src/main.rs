@@ -100,6 +100,9 @@ struct LoadArgs {
     /// User and password for SASL PLAIN, as `USER:PASSWORD`
     #[arg(long)]
     user: Option<String>,
+    /// Another namespace than the default one
+    #[arg(long)]
+    namespace: Option<String>,
     /// Process whose CPU and memory are reported
     #[arg(long)]
     pid: Option<u32>,
@@ -139,7 +142,8 @@ impl LoadArgs {
     fn run(self) -> Fallible<()> {
         let user = self.user.as_deref().map(|user| user.split_once(':').ok_or("`--user` is `USER:PASSWORD`"));
         let user = user.transpose()?.map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let peer = Peer { port: self.port, address: self.address, user, namespace: None, pid: self.pid };
+        let peer =
+            Peer { port: self.port, address: self.address, user, namespace: self.namespace, pid: self.pid };
         let extent = match self.count {
             Some(messages) => Extent::Messages(messages),
             None => Extent::Time {
