@@ -77,7 +77,7 @@ impl ConnectionLimit {
     /// enough slots are free.
     ///
     /// The fewer are left, the fewer a namespace may have to get one of them: one that comes last finds a free slot still,
-    /// whatever the others have done.
+    /// however many the others hold.
     fn share(&self, weight: u16) -> Option<usize> {
         let free = self.limit.saturating_sub(self.within.load(Ordering::Relaxed)).saturating_add(1);
         (free <= self.limit / SHARED_PART).then(|| free.saturating_mul(weight.into()))

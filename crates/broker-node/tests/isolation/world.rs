@@ -101,7 +101,7 @@ pub(crate) struct World {
     stale: Option<NamespaceId>,
 }
 
-/// What was handed to each namespace in a round.
+/// Inputs handed to each namespace in a round.
 type Handed = [Vec<Input>; NAMESPACES];
 
 impl World {

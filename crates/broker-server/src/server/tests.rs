@@ -111,7 +111,7 @@ fn a_shard_that_panics_recovers_and_its_clients_connect_again() {
         thread::yield_now();
     }
     let mut wire = Wire::session(address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    // What the journal has is there again.
+    // The entity that the journal holds is there again.
     assert!(wire.sender(1, "to-kept", "kept").unwrap().target.is_some());
     drop(wire);
     assert_eq!(server.stop(), Outcome::Stopped);

@@ -16,7 +16,7 @@ const CONFIGURATION: &str = "durability = \"none\"\nlisten = [\"127.0.0.1:0\"]\n
     [journal]\nsegment_bytes = \"1 MiB\"\ncache_bytes = \"1 MiB\"\n\
     [[queue]]\nname = \"orders\"\n";
 const LIMIT: u64 = 96 * MIB;
-/// What comes between two looks, of a sender that waits for each answer.
+/// Bytes that a sender which waits for each answer sends between two looks at the memory.
 const BETWEEN: u64 = 24 * MIB;
 /// Lines of the log.
 const FULL: &str = "the memory is full: sends and new entities are refused";

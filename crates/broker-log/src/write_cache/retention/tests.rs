@@ -245,7 +245,7 @@ fn owners_that_both_want_more_hold_their_weights_share() {
         model.write();
         let (many, few) = (model.bytes_in_memory(0), model.bytes_in_memory(1));
         let share = few * 1_000 / (many + few);
-        // What it does not append cannot be there, and an eighth is nobody's share.
+        // An owner holds no more than it has appended, and an eighth of the cache is nobody's share.
         assert!((expected * 7 / 8 - 20..=expected + 20).contains(&share), "{weights:?}: {share}");
     }
 }

@@ -102,7 +102,7 @@ impl Service {
         self.at("127.0.0.1", key, &format!("{line} --namespace {namespace}"))
     }
 
-    /// What an administrator is told.
+    /// Output of a command that an administrator runs.
     fn administer(&self, line: &str) -> Output {
         let string = format!("Endpoint=sb://127.0.0.1:{};UseDevelopmentEmulator=true", self.port());
         let words: Vec<&str> = line.split(' ').chain(["--connection-string", &string]).collect();
@@ -116,7 +116,7 @@ impl Service {
     }
 }
 
-/// What a command that has to succeed prints.
+/// Standard output of a command that has to succeed.
 fn good(output: &Output) -> String {
     assert_eq!(code(output), 0, "{}", stderr(output));
     stdout(output)
@@ -303,7 +303,7 @@ fn a_file_with_the_log_in_of_an_administrator_is_enough() {
     refused(&wrong, "check the name and password");
 }
 
-/// What the development key of a broker without credentials is told.
+/// Output of a command with the development key, at a broker without credentials.
 fn developer(service: &Service, line: &str) -> Output {
     let string = format!(
         "Endpoint=sb://127.0.0.1:{};SharedAccessKeyName=RootManageSharedAccessKey;\
