@@ -1,8 +1,7 @@
 //! Messages a second of one, two and four shards: executors and journals alone, without connections.
 //!
-//! Threads of this process make publish commands and take the answers. They are as many as the most shards, each with a
-//! client in one shard, so that every number of shards has the same load; with one shard all of them share it, and with four
-//! each has its own. As in the server, a thread that submits runs the node unless another one does, and each journal is written
+//! Threads of this process make publish commands and take the answers, each with a client in one shard, under the loads of
+//! [`load`]. As in the server, a thread that submits runs the node unless another one does, and each journal is written
 //! by a thread of its own. The parts that one shard cannot do at once are measured by themselves in the same run, and give the
 //! estimate for machines with more cores.
 //!
@@ -10,6 +9,7 @@
 
 mod estimate;
 mod generator;
+mod load;
 mod serial;
 mod syncs;
 
@@ -25,17 +25,15 @@ use crate::Fallible;
 use crate::figures::median;
 use crate::measure::short;
 use crate::process_usage::cpu;
-use crate::table::{self, thousands};
+use crate::table;
 use estimate::{Machine, SerialParts};
-use generator::{BATCH, WINDOW};
+use load::{LOADS, Load};
 
 /// Name for `--scenario`.
 pub(super) const NAME: &str = "scale";
 
 /// Numbers of shards that are measured.
 const SHARDS: [u16; 3] = [1, 2, 4];
-/// Threads that make commands: one for each of the most shards.
-const GENERATORS: u16 = 4;
 /// Smallest ratio of two shards to one on two cores.
 const GOAL: f64 = 1.6;
 /// Cores that are estimated, with a shard for each. The first are as many as were measured, to compare.
@@ -64,8 +62,8 @@ struct Throughput {
 /// One run of everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measurement {
-    /// In the order of [`SHARDS`].
-    throughputs: Vec<Throughput>,
+    /// Of each of [`LOADS`], in the order of [`SHARDS`].
+    throughputs: [Vec<Throughput>; LOADS.len()],
     serial: SerialParts,
     /// For each of [`CORES`], syncs a second of as many journals at once.
     syncs: Vec<f64>,
@@ -81,8 +79,10 @@ impl Scale {
             let removed = self.remove_folder();
             let measurement =
                 measured.and_then(|done| removed.map(|()| done)).map_err(|error| error.to_string())?;
-            for row in rows(std::slice::from_ref(&measurement)) {
-                println!("  {}", row.join(" | "));
+            for load in LOADS {
+                for row in rows(std::slice::from_ref(&measurement), load) {
+                    println!("  {load:?}: {}", row.join(" | "));
+                }
             }
             all.push(measurement);
         }
@@ -97,48 +97,55 @@ impl Scale {
     }
 
     fn measure(&self) -> Fallible<Measurement> {
-        let mut throughputs = Vec::new();
-        for shards in SHARDS {
-            self.remove_folder()?;
-            throughputs.push(self.throughput(shards)?);
+        let mut throughputs = LOADS.map(|_| Vec::new());
+        for (load, of_load) in LOADS.into_iter().zip(&mut throughputs) {
+            for shards in SHARDS {
+                self.remove_folder()?;
+                of_load.push(self.throughput(shards, load)?);
+            }
         }
         self.remove_folder()?;
+        let mut done = Measurement { throughputs, ..Measurement::default() };
         // One sync makes as much durable as with one shard.
-        let batches = throughputs.first().map_or(1.0, |one| one.messages_a_sync) / f64::from(BATCH);
+        let messages_a_sync = done.of(Load::Full).first().map_or(1.0, |one| one.messages_a_sync);
+        let batches = messages_a_sync / f64::from(Load::Full.batch());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
-        let serial = serial::measure(&self.folder, batches.round().max(1.0) as u32, self.measured())?;
+        let batches = batches.round().max(1.0) as u32;
+        done.serial = serial::measure(&self.folder, batches, self.measured())?;
         self.remove_folder()?;
         std::fs::create_dir_all(&self.folder)?;
-        let syncs = CORES.into_iter().map(|cores| syncs::measure(&self.folder, cores, serial.bytes_a_sync));
-        let syncs = syncs.collect::<Fallible<Vec<f64>>>()?;
-        Ok(Measurement { throughputs, serial, syncs })
+        let bytes_a_sync = done.serial.bytes_a_sync;
+        let syncs = CORES.into_iter().map(|cores| syncs::measure(&self.folder, cores, bytes_a_sync));
+        done.syncs = syncs.collect::<Fallible<Vec<f64>>>()?;
+        Ok(done)
     }
 
     fn measured(&self) -> Duration {
         Duration::from_secs(self.seconds.max(1))
     }
 
-    fn throughput(&self, shards: u16) -> Fallible<Throughput> {
-        println!("  shards: {shards} …");
-        throughput(&self.folder, shards, WARM_UP, self.measured())
+    fn throughput(&self, shards: u16, load: Load) -> Fallible<Throughput> {
+        println!("  {load:?}, shards: {shards} …");
+        throughput(&self.folder, (shards, load), WARM_UP, self.measured())
     }
 
     /// The part of the report.
     pub(super) fn report(&self, measured: &Result<Vec<Measurement>, String>, reps: usize) -> String {
-        let rows = match measured {
-            Ok(all) => rows(all),
-            Err(error) => vec![vec![NAME.to_owned(), format!("no result: {error}")]],
-        };
         let header = ["shards", "messages/s", "× one shard", "goal", "CPU µs/msg", "messages a sync"];
+        let part = |load: Load| {
+            let rows = match measured {
+                Ok(all) => rows(all, load),
+                Err(error) => vec![vec![NAME.to_owned(), format!("no result: {error}")]],
+            };
+            format!("{load:?}: {}.\n\n{}\n", load.explanation(), table::markdown(&header, &rows))
+        };
         let estimates = measured.as_ref().map(|all| estimates(all)).unwrap_or_default();
         format!(
-            "Scale: publish commands of 1 KiB through executors and journals with fsync, {GENERATORS} threads that make them and take the\n\
-             answers, {BATCH} commands a batch, {} messages without an answer at most; {} s each, medians of {}; the ratio is the median of\n\
-             the runs' own ratios. CPU is that of the whole process.\n\n{}\n{estimates}",
-            thousands(u64::from(WINDOW) * u64::from(GENERATORS)),
+            "Scale: publish commands of 1 KiB through executors and journals with fsync; {} s each, medians of {}; the ratio is the median of\n\
+             the runs' own ratios. CPU is that of the whole process.\n\n{}{estimates}",
             self.measured().as_secs(),
             reps.max(1),
-            table::markdown(&header, &rows),
+            LOADS.map(part).concat(),
         )
     }
 }
@@ -148,19 +155,24 @@ fn config(folder: &Path, shards: u16) -> ServerConfig {
     ServerConfig { data_dir: folder.to_owned(), journal, shards, ..ServerConfig::default() }
 }
 
-/// Runs so many shards under the load of all generators.
-fn throughput(folder: &Path, shards: u16, warm_up: Duration, measured: Duration) -> Fallible<Throughput> {
+/// Runs so many shards under a load.
+fn throughput(
+    folder: &Path,
+    (shards, load): (u16, Load),
+    warm_up: Duration,
+    measured: Duration,
+) -> Fallible<Throughput> {
     let all = InProcessShards::start(&config(folder, shards))?;
     let (accepted, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let syncs =
         || -> u64 { (0..shards).filter_map(|shard| all.journal(shard)).map(|stats| stats.syncs).sum() };
     let throughput = thread::scope(|scope| -> Fallible<Throughput> {
         let mut generators = Vec::new();
-        for number in 0..GENERATORS {
+        for number in 0..load.threads(shards) {
             let client = all.client(number % shards).ok_or("a shard is missing")?;
             let (accepted, over) = (&accepted, &over);
             generators.push(scope.spawn(move || {
-                let end = generator::run(&client, number, accepted, over);
+                let end = generator::run(&client, (number, load), accepted, over);
                 // Without one of them the figure would be another one.
                 over.store(true, Ordering::Relaxed);
                 end.map_err(|error| error.to_string())
@@ -202,12 +214,12 @@ impl Throughput {
 }
 
 /// Medians of each number of shards.
-fn rows(all: &[Measurement]) -> Vec<Vec<String>> {
+fn rows(all: &[Measurement], load: Load) -> Vec<Vec<String>> {
     let row = |(index, shards): (usize, u16)| {
         let of = |figure: fn(&Throughput) -> f64| {
-            median(all.iter().filter_map(|one| one.throughputs.get(index)).map(figure))
+            median(all.iter().filter_map(|one| one.of(load).get(index)).map(figure))
         };
-        let ratio = median(all.iter().filter_map(|one| one.ratio(index)));
+        let ratio = median(all.iter().filter_map(|one| one.ratio(load, index)));
         let goal = match shards {
             2 if ratio >= GOAL => format!("≥ {GOAL}"),
             2 => format!("≥ {GOAL}: missed"),
@@ -226,10 +238,17 @@ fn rows(all: &[Measurement]) -> Vec<Vec<String>> {
 }
 
 impl Measurement {
+    /// Throughputs under a load, in the order of [`SHARDS`].
+    fn of(&self, load: Load) -> &[Throughput] {
+        let all = LOADS.iter().zip(&self.throughputs);
+        all.filter(|(of, _)| **of == load).map(|(_, of_load)| of_load.as_slice()).next().unwrap_or_default()
+    }
+
     /// Ratio of the throughput of one number of shards to that of one shard in the same run.
-    fn ratio(&self, index: usize) -> Option<f64> {
-        let one = self.throughputs.first()?.messages_a_second;
-        (one > 0.0).then_some(self.throughputs.get(index)?.messages_a_second / one)
+    fn ratio(&self, load: Load, index: usize) -> Option<f64> {
+        let throughputs = self.of(load);
+        let one = throughputs.first()?.messages_a_second;
+        (one > 0.0).then_some(throughputs.get(index)?.messages_a_second / one)
     }
 }
 
@@ -242,7 +261,7 @@ fn estimates(all: &[Measurement]) -> String {
         messages_a_sync: of(|one| one.serial.messages_a_sync),
         bytes_a_sync: of(|one| one.serial.bytes_a_sync),
     };
-    let cpu_us = of(|one| one.throughputs.first().map_or(0.0, |one| one.cpu_us));
+    let cpu_us = of(|one| one.of(Load::Full).first().map_or(0.0, |one| one.cpu_us));
     let machines = CORES.into_iter().enumerate().map(|(index, cores)| Machine {
         cores,
         cpu_us,

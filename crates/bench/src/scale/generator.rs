@@ -10,33 +10,32 @@ use broker_core::{Command, Effect, EntityPath, LinkId, Message, QueueId, SubQueu
 use broker_server::InProcessClient;
 use bytes::{Bytes, BytesMut};
 
+use super::load::Load;
 use crate::Fallible;
 
 /// Bytes of a body.
 pub(super) const SIZE: usize = 1 << 10;
-/// Publish commands of a batch.
-pub(super) const BATCH: u32 = 250;
-/// Messages of a generator without an answer, at most.
-pub(super) const WINDOW: u32 = 8 * BATCH;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes batches of messages for one queue.
 pub(super) struct Batches {
     queue: QueueId,
+    /// Commands of a batch.
+    size: u32,
     payload: Vec<u8>,
     /// Ticket of the next message.
     next: u64,
 }
 
 impl Batches {
-    pub(super) fn new(queue: QueueId) -> Self {
-        Self { queue, payload: MessageBuilder::new().data(&[7; SIZE]).build().to_vec(), next: 0 }
+    pub(super) fn new(queue: QueueId, size: u32) -> Self {
+        Self { queue, size, payload: MessageBuilder::new().data(&[7; SIZE]).build().to_vec(), next: 0 }
     }
 
     /// One batch. Its payloads are pieces of one fresh buffer, as those that a connection has read from its socket.
     pub(super) fn make(&mut self) -> Vec<Command> {
-        let count = BATCH as usize;
+        let count = self.size as usize;
         let mut buffer = BytesMut::with_capacity(self.payload.len() * count);
         for _ in 0..count {
             buffer.extend_from_slice(&self.payload);
@@ -96,16 +95,16 @@ impl Answers {
 /// Publishes until it is `over`, and waits until all of it is answered.
 pub(super) fn run(
     client: &InProcessClient,
-    number: u16,
+    (number, load): (u16, Load),
     accepted: &AtomicU64,
     over: &AtomicBool,
 ) -> Fallible<()> {
     client.submit(opening(number));
-    let mut batches = Batches::new(opened(&client.take(PATIENCE))?);
+    let mut batches = Batches::new(opened(&client.take(PATIENCE))?, load.batch());
     let mut answers = Answers::default();
     loop {
         while !over.load(Ordering::Relaxed)
-            && batches.next - answers.accepted + u64::from(BATCH) <= u64::from(WINDOW)
+            && batches.next - answers.accepted + u64::from(load.batch()) <= u64::from(load.window())
         {
             client.submit(batches.make());
         }

@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::estimate::SerialParts;
 use super::generator::{Answers, Batches, opened, opening};
+use super::load::Load;
 use crate::Fallible;
 
 const CLIENT: ClientId = ClientId(1);
@@ -43,7 +44,7 @@ pub(super) fn measure(folder: &Path, batches_a_sync: u32, spell: Duration) -> Fa
         bytes: 0,
     };
     alone.submit(vec![opening(0)]);
-    let mut batches = Batches::new(opened(&alone.settle()?)?);
+    let mut batches = Batches::new(opened(&alone.settle()?)?, Load::Full.batch());
     let mut answers = Answers::default();
     // The first writes make files.
     let begin = Instant::now();

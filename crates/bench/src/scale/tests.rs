@@ -9,10 +9,18 @@ fn measurement(rates: [f64; 3]) -> Measurement {
     let serial =
         SerialParts { node_us: 2.0, write_us: 1_000.0, messages_a_sync: 1_000.0, bytes_a_sync: 1_048_576.0 };
     Measurement {
-        throughputs: rates.map(throughput).to_vec(),
+        throughputs: LOADS.map(|_| rates.map(throughput).to_vec()),
         serial,
         syncs: vec![2_000.0, 3_000.0, 4_000.0],
     }
+}
+
+#[test]
+fn each_load_has_its_own_rows() {
+    let mut measured = measurement([400_000.0, 700_000.0, 500_000.0]);
+    measured.throughputs[1] = measurement([400_000.0, 500_000.0, 500_000.0]).throughputs[1].clone();
+    let ratios = LOADS.map(|load| rows(std::slice::from_ref(&measured), load)[1][2].clone());
+    assert_eq!((LOADS, ratios), ([Load::Rounds, Load::Full], ["1.75".to_owned(), "1.25".to_owned()]));
 }
 
 fn published(first: u64, last: u64) -> Effect {
@@ -27,7 +35,7 @@ fn the_ratio_is_the_median_of_the_ratios_of_the_runs() {
         measurement([400_000.0, 700_000.0, 500_000.0]),
         measurement([500_000.0, 850_000.0, 500_000.0]),
     ];
-    let rows = rows(&all);
+    let rows = rows(&all, Load::Rounds);
     assert_eq!(rows[0], ["1", "400000", "1.00", "", "3.00", "1000"]);
     assert_eq!(rows[1], ["2", "700000", "1.70", "≥ 1.6", "3.00", "1000"]);
     assert_eq!(rows[2][..2], ["4", "500000"]);
@@ -35,7 +43,7 @@ fn the_ratio_is_the_median_of_the_ratios_of_the_runs() {
 
 #[test]
 fn a_missed_goal_is_told() {
-    assert_eq!(rows(&[measurement([400_000.0, 600_000.0, 1.0])])[1][3], "≥ 1.6: missed");
+    assert_eq!(rows(&[measurement([400_000.0, 600_000.0, 1.0])], Load::Full)[1][3], "≥ 1.6: missed");
 }
 
 #[test]
@@ -72,11 +80,11 @@ fn an_answer_that_is_missing_or_is_no_acceptance_is_an_error() {
 
 #[test]
 fn a_batch_has_consecutive_tickets_and_whole_payloads() {
-    let mut batches = Batches::new(broker_core::QueueId(3));
+    let mut batches = Batches::new(broker_core::QueueId(3), 250);
     let _first = batches.make();
     let second = batches.make();
-    assert_eq!(second.len(), BATCH as usize);
-    for (command, wanted) in second.iter().zip(u64::from(BATCH)..) {
+    assert_eq!(second.len(), 250);
+    for (command, wanted) in second.iter().zip(250..) {
         let Command::Publish { queue, message, ticket } = command else { panic!("{command:?}") };
         assert_eq!((queue.0, *ticket), (3, Some(Ticket(wanted))));
         assert!(message.payload.len() > SIZE && message.payload.len() < SIZE + 64);
@@ -92,9 +100,10 @@ fn nothing_durable_is_no_figure() {
 #[test]
 fn messages_go_through_every_number_of_shards_and_each_part_is_measured() {
     let folder = std::env::temp_dir().join(format!("ferrybus-scale-{}", std::process::id()));
-    for shards in [1, 2] {
+    for (shards, load) in [(1, Load::Full), (2, Load::Full), (1, Load::Rounds), (2, Load::Rounds)] {
         std::fs::remove_dir_all(&folder).ok();
-        let measured = throughput(&folder, shards, Duration::ZERO, Duration::from_millis(500)).unwrap();
+        let measured =
+            throughput(&folder, (shards, load), Duration::ZERO, Duration::from_millis(500)).unwrap();
         assert!(measured.messages_a_second > 0.0 && measured.cpu_us > 0.0);
         assert!(measured.messages_a_sync > 0.0);
     }
