@@ -65,6 +65,8 @@ mod plain_sdks;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
+mod replayed;
+#[cfg(test)]
 mod sdk_amqpnetlite;
 #[cfg(test)]
 mod sdk_dotnet;

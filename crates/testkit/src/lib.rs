@@ -5,6 +5,7 @@
 
 pub mod corpus;
 mod encode;
+pub mod replay;
 mod script;
 mod wire;
 
