@@ -6,7 +6,7 @@ const steps = require("./steps.js");
 const { suite } = steps;
 
 // Each of these declares the cases of one subject.
-for (const subject of ["sending", "receiving", "deferring", "sessions", "places", "login", "teams", "faults", "clock"]) {
+for (const subject of ["sending", "receiving", "deferring", "sessions", "places", "login", "teams", "faults", "clock", "largest"]) {
   require(`./${subject}.js`);
 }
 for (const subject of ["topics", "time", "entities"]) {

@@ -13,6 +13,7 @@ from declared import suite
 import deferring
 import entities
 import faults
+import largest
 import links
 import locks
 import login

@@ -181,6 +181,13 @@ class Broker {
     await this.ask("POST", "/$ferrybus/clock/advance", { by_ms: Math.round(milliseconds) });
   }
 
+  /** Changes the largest message that a queue takes, in bytes, as an operator does. */
+  limitMessages(queue, most) {
+    const words = ["queue", "update", queue, "--max-message-bytes", String(most)];
+    const login = ["--connection-string", this.connectionString()];
+    childProcess.execFileSync(binary(), [...words, ...login], { stdio: "pipe" });
+  }
+
   /** Has something go wrong: `entity`, and `count` or `for_ms`. */
   async orderFault(kind, details) {
     await this.ask("POST", "/$ferrybus/faults", { kind, ...details });

@@ -241,6 +241,14 @@ class Broker:
         """Moves the broker's time forward, for all of its queues; what became due is done."""
         self.ask("POST", "/$ferrybus/clock/advance", {"by_ms": int(seconds * 1000)})
 
+    def limit_messages(self, queue: str, most: int) -> None:
+        """Changes the largest message that a queue takes, in bytes, as an operator does."""
+        command = [broker_binary(), "queue", "update", queue, "--max-message-bytes", str(most)]
+        command += ["--connection-string", self.connection_string()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"`ferrybus queue update` failed: {done.stderr.strip()}")
+
     def order_fault(self, kind: str, **details: object) -> None:
         """Has something go wrong: `entity`, and `count` or `for_ms`."""
         self.ask("POST", "/$ferrybus/faults", {"kind": kind, **details})

@@ -6,6 +6,7 @@ const rhea = require("rhea");
 const { Broker, KEY, KEY_NAME, pause } = require("../lib/broker.js");
 const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
 const { Client, Management } = require("./client.js");
+const largest = require("./largest.js");
 const teams = require("./teams.js");
 
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
@@ -569,6 +570,7 @@ suite.case("broker-restart", async ({ tls, queue }) => {
   }
 });
 
+largest.declare(suite);
 teams.declare(suite);
 
 suite.run();
