@@ -209,3 +209,56 @@ def declare_restart(suite: Suite, program: list[str]) -> None:
             play(program, "restart-after", there)
         finally:
             broker.close()
+
+
+def declare_reconnect(suite: Suite, program: list[str]) -> None:
+    """Declares `reconnect`: the program says `sent` now and then, and each time the broker ends and comes back."""
+
+    @suite.case("reconnect")
+    def reconnect(context: Context) -> None:
+        broker = Broker({context.queue: {}}, durability="fsync").start()
+        there = Context(broker, context.transport, context.queue)
+        try:
+            with started(program, "reconnect", there) as client:
+                for kill in (True, False, True):
+                    client.line("sent")
+                    broker.restart(kill=kill)
+                client.ends()
+        finally:
+            broker.close()
+
+
+def declare_listener_killed(suite: Suite, program: list[str]) -> None:
+    """Declares `listener-killed`: of two listeners one is killed while it processes its 20th message.
+
+    `listener-killed-fill` sends 600 messages, the numbers from 0. `listener-killed-listen` says `listening`, then `begin N`
+    and `end N` around each message; `listener-killed-hang` does so too and stays in its 20th.
+    """
+
+    @suite.case("listener-killed")
+    def listener_killed(context: Context) -> None:
+        broker = Broker({context.queue: {}}).start()
+        try:
+            _kill_a_listener(program, Context(broker, context.transport, context.queue))
+        finally:
+            broker.close()
+
+
+def _kill_a_listener(program: list[str], context: Context) -> None:
+    with (
+        started(program, "listener-killed-hang", context) as killed,
+        started(program, "listener-killed-listen", context) as other,
+    ):
+        killed.line("listening")
+        other.line("listening")
+        play(program, "listener-killed-fill", context)
+        calls = [killed.line("begin") for _ in range(20)]
+        assert killed.seen("end") == calls[:19]
+        killed.kill()
+        processed = set(calls[:19])
+        while len(processed) < 600:
+            number = other.line("end")
+            assert number not in processed, f"message {number} is processed twice"
+            processed.add(number)
+        assert other.seen("begin").count(calls[19]) == 1, "the message in work comes again, once"
+        play(program, "empty-with-dead-letters", context)

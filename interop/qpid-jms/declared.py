@@ -6,7 +6,16 @@ import pathlib
 
 from broker import Broker
 from cases import Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces, play, started
+from external import (
+    EVERYWHERE,
+    declare,
+    declare_listener_killed,
+    declare_reconnect,
+    declare_restart,
+    declare_with_broker,
+    declare_with_namespaces,
+    play,
+)
 from java import program_of
 
 BY_LOCK = {"hold": "lock"}
@@ -68,27 +77,8 @@ def declared(name: str, build: pathlib.Path) -> Suite:
 def declare_failures(suite: Suite, program: list[str]) -> None:
     """Declares the cases in which a process is killed, and those of a broker that makes what is missing."""
 
-    @suite.case("listener-killed")
-    def listener_killed(context: Context) -> None:
-        broker = Broker({context.queue: {}}).start()
-        try:
-            kill_a_listener(program, Context(broker, context.transport, context.queue))
-        finally:
-            broker.close()
-
-    @suite.case("reconnect")
-    def reconnect(context: Context) -> None:
-        broker = Broker({context.queue: {}}, durability="fsync").start()
-        there = Context(broker, context.transport, context.queue)
-        try:
-            with started(program, "reconnect", there) as client:
-                for kill in (True, False, True):
-                    client.line("sent")
-                    broker.restart(kill=kill)
-                client.ends()
-        finally:
-            broker.close()
-
+    declare_listener_killed(suite, program)
+    declare_reconnect(suite, program)
     for name in ("new-topic", "new-queue"):
 
         @suite.case(name)
@@ -110,24 +100,3 @@ def declare_in_real_time(suite: Suite, program: list[str]) -> None:
             play(program, "slow-listener-in-real-time", Context(broker, context.transport, context.queue), 300)
         finally:
             broker.close()
-
-
-def kill_a_listener(program: list[str], context: Context) -> None:
-    """Two listeners with full prefetch buffers, of which one is killed while it processes its 20th message."""
-    with (
-        started(program, "listener-killed-hang", context) as killed,
-        started(program, "listener-killed-listen", context) as other,
-    ):
-        killed.line("listening")
-        other.line("listening")
-        play(program, "listener-killed-fill", context)
-        calls = [killed.line("begin") for _ in range(20)]
-        assert killed.seen("end") == calls[:19]
-        killed.kill()
-        processed = set(calls[:19])
-        while len(processed) < 600:
-            number = other.line("end")
-            assert number not in processed, f"message {number} is processed twice"
-            processed.add(number)
-        assert other.seen("begin").count(calls[19]) == 1, "the message in work comes again, once"
-        play(program, "empty-with-dead-letters", context)
