@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 from broker import Broker
 from cases import Context, Suite
 from documented import changed, printed, program as documented
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces
+from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart, declare_with_broker, declare_with_namespaces
 
 SESSIONS = {"requires_session": True}
 RULES = {
@@ -29,6 +29,7 @@ declare(
     suite,
     program,
     EVERYWHERE
+    | LARGEST_MESSAGE
     | {
         "send-batch": {},
         "peek-lock-defer": {},

@@ -44,6 +44,9 @@ EVERYWHERE: dict[str, dict[str, object]] = {
     "link-close-and-reopen": {},
 }
 
+# For programs that play it, beside those.
+LARGEST_MESSAGE: dict[str, dict[str, object]] = {"largest-message": {"max_message_bytes": 256 << 10}}
+
 
 def environment(context: Context) -> dict[str, str]:
     """What a client program is told about the broker."""
@@ -60,6 +63,8 @@ def environment(context: Context) -> dict[str, str]:
         # The broker's HTTP side, which every port has, for its clock and its faults.
         "FERRYBUS_CONTROL": f"127.0.0.1:{context.broker.port}",
         "FERRYBUS_AUTHORIZATION": "Basic " + base64.b64encode(f"{KEY_NAME}:{KEY}".encode()).decode(),
+        # What `ferrybus queue update` and its like log in with: `FERRYBUS_BIN` is in the environment that they inherit.
+        "FERRYBUS_CONNECTION_STRING": context.broker.connection_string(),
         # Where OpenSSL, and so `native-tls`, finds the authorities it trusts.
         "SSL_CERT_FILE": context.ca,
         "RUST_BACKTRACE": "0",

@@ -47,6 +47,7 @@ var cases = map[string]func(queue string){
 	"missing-entity-at-once":                 missingAtOnce,
 	"oversized-message":                      oversized,
 	"large-message":                          large,
+	"largest-message":                        largest,
 	"annotations-and-header":                 annotations,
 	"round-trip":                             roundTrip,
 	"link-close-and-reopen":                  reopen,

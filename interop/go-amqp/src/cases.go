@@ -26,6 +26,7 @@ var cases = map[string]func(queue string){
 	"missing-queue":                 missing,
 	"oversized-message":             oversized,
 	"large-message":                 large,
+	"largest-message":               largest,
 	"annotations-and-header":        annotations,
 	"round-trip":                    roundTrip,
 	"link-close-and-reopen":         reopen,
