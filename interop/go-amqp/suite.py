@@ -9,7 +9,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import Suite
-from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart, declare_with_namespaces
+from external import (
+    EVERYWHERE,
+    LARGEST_MESSAGE,
+    declare,
+    declare_restart,
+    declare_with_broker,
+    declare_with_namespaces,
+)
 
 program = [str(HERE / "build" / "suite")]
 suite = Suite("go-amqp", anonymous=True)
@@ -37,6 +44,7 @@ declare(
         "topic-selector": {"subscriptions": {}},
     },
 )
+declare_with_broker(suite, program, {"delivery-delay": {}})
 declare_restart(suite, program)
 declare_with_namespaces(suite, program, "namespaces")
 

@@ -11,6 +11,7 @@ from declared import suite
 
 # Each of these declares the cases of one subject.
 import contents
+import delays
 import largest
 import links
 import receiving

@@ -61,7 +61,15 @@ def declared(name: str, build: pathlib.Path) -> Suite:
         },
     )
     declare_with_broker(
-        suite, program, {"slow-listener": {}, "slow-listener-with-timer": BY_LOCK, "held-without-timer": {}}
+        suite,
+        program,
+        {
+            "slow-listener": {},
+            "slow-listener-with-timer": BY_LOCK,
+            "held-without-timer": {},
+            "delivery-delay": {},
+            "delivery-delay-in-transaction": {},
+        },
     )
     declare_restart(suite, program)
     declare_with_namespaces(suite, program, "namespaces")

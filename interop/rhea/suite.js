@@ -6,6 +6,7 @@ const rhea = require("rhea");
 const { Broker, KEY, KEY_NAME, pause } = require("../lib/broker.js");
 const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
 const { Client, Management } = require("./client.js");
+const delays = require("./delays.js");
 const largest = require("./largest.js");
 const teams = require("./teams.js");
 
@@ -570,6 +571,7 @@ suite.case("broker-restart", async ({ tls, queue }) => {
   }
 });
 
+delays.declare(suite);
 largest.declare(suite);
 teams.declare(suite);
 

@@ -7,6 +7,7 @@ mod attach_reply;
 mod attach_request;
 mod claims;
 pub(crate) mod detach;
+mod granted;
 mod idle_timeout;
 mod plain_subscription;
 mod receiver;

@@ -3,6 +3,7 @@
 //! Invariant: the bytes of a message pass through unread but for the sections and fields that the broker needs.
 
 pub(crate) mod delivery;
+pub(crate) mod delivery_delay;
 pub(crate) mod early_outcomes;
 pub(crate) mod filter_properties;
 pub(crate) mod incoming;

@@ -34,6 +34,7 @@ var cases = map[string]func(queue string){
 	"many-links":                    manyLinks,
 	"many-sessions":                 manySessions,
 	"heartbeat":                     heartbeat,
+	"delivery-delay":                deliveryDelay,
 	"topic-selector":                selector,
 	"restart-before":                restartBefore,
 	"restart-between":               restartBetween,

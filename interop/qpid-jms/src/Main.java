@@ -15,6 +15,7 @@ public final class Main {
         Topics.declare(CASES);
         Transactions.declare(CASES);
         Prefetch.declare(CASES);
+        Delays.declare(CASES);
         Failures.declare(CASES);
     }
 

@@ -12,7 +12,10 @@ use amqp_engine::Config;
 use broker_auth::{Authority, Identity, PeerFacts};
 
 use super::client::ANONYMOUS;
-use crate::config::GatewayConfig;
+use crate::{config::GatewayConfig, transfer::delivery_delay};
+
+/// Capabilities that the open offers, by the names of JMS clients and other brokers.
+const CAPABILITIES: [&str; 3] = ["ANONYMOUS-RELAY", "SHARED-SUBS", delivery_delay::CAPABILITY];
 
 /// The engine's settings for one connection. `note` follows the errors that it raises itself.
 pub(crate) fn engine_config(
@@ -34,7 +37,7 @@ pub(crate) fn engine_config(
         require_sasl: !anonymous_may_act(authority, peer),
         max_message_size: config.max_message_bytes,
         max_partial_bytes: usize::try_from(config.max_message_bytes.saturating_mul(2)).unwrap_or(usize::MAX),
-        offered_capabilities: ["ANONYMOUS-RELAY", "SHARED-SUBS"].map(Symbol::from_static).to_vec(),
+        offered_capabilities: CAPABILITIES.map(Symbol::from_static).to_vec(),
         open_properties: Some(RawMap::with_symbol_keys(&[
             ("product", AnnotationValue::Str("Ferrybus")),
             ("version", AnnotationValue::Str(env!("CARGO_PKG_VERSION"))),

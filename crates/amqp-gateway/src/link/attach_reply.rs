@@ -1,13 +1,14 @@
 //! Replies to attaches, once the core has opened or refused a link.
 //!
-//! Invariant: a reply has the peer's own source and target, but for filters that are not applied.
+//! Invariant: a reply has the peer's own source and target, but for what is not granted.
 
 use broker_auth::Right;
 use broker_core::{AttachError, LinkId, QueueInfo, SessionGrant};
 use tracing::debug;
 
 use super::{
-    LinkKind, attach::Attacher, attach_request::reply_to, plain_subscription::topic_path, session_filter,
+    LinkKind, attach::Attacher, attach_request::reply_to, granted, plain_subscription::topic_path,
+    session_filter,
 };
 use crate::condition::Refusal;
 
@@ -31,14 +32,17 @@ impl Attacher<'_> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         let LinkKind::Receiver(receiver) = &mut link.kind else { return };
         let Some((attach, in_force)) = receiver.on_opened(queue, session.is_some()) else { return };
+        let is_subscriber = receiver.is_subscriber();
         debug!(parent: &link.span, "attached");
         let mut reply = reply_to(&attach, limit, link.dialect);
-        if in_force.is_some() {
-            reply.source = attach.source.clone().map(|source| source.with_filter(in_force));
-        }
+        reply.source = granted::source(&attach, is_subscriber);
+        let mut filter = in_force;
         if let Some(grant) = session {
-            reply.source = attach.source.map(|source| session_filter::with_session(source, grant));
+            filter = attach.source.and_then(|source| session_filter::with_session(source, grant).filter);
             reply.properties = Some(session_filter::properties(grant));
+        }
+        if filter.is_some() {
+            reply.source = reply.source.map(|source| source.with_filter(filter));
         }
         self.cx.engine.accept_link(link.key, reply);
     }

@@ -1,7 +1,7 @@
 //! Attach requests: the target of a link, its settle modes, and the attach that answers it.
 //!
-//! Invariant: what is wanted depends on the attach alone. The answer has the peer's own source and target, but for filters
-//! that are not applied.
+//! Invariant: what is wanted depends on the attach alone. The answer has the peer's own source and target, but for what is not
+//! granted.
 
 use amqp_codec::{
     performative::{Address, Attach, Source, Target},
@@ -11,6 +11,7 @@ use amqp_codec::{
 use amqp_engine::AttachReply;
 use broker_core::{EntityPath, ReceiveMode, UnsettledPolicy};
 
+use super::granted;
 use crate::{
     address::{self, Node, NodeName},
     condition::Refusal,
@@ -138,13 +139,8 @@ pub(crate) fn has_service_bus_property(attach: &Attach) -> bool {
     })
 }
 
-/// The attach that answers one of the peer's.
+/// The attach that answers one of the peer's; a filter that is in force is still to be put in.
 pub(super) fn reply_to(attach: &Attach, max_message_bytes: u64, dialect: Dialect) -> AttachReply {
-    let source = attach.source.as_ref().map(|source| match &source.filter {
-        // An answer must not echo a filter that is not applied (AMQP 1.0 messaging 3.5.3).
-        Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
-        _ => source.clone(),
-    });
     let properties = (dialect == Dialect::ServiceBus && attach.role == Role::Sender).then(|| {
         RawMap::with_symbol_keys(&[(
             BATCH_SIZE,
@@ -155,11 +151,12 @@ pub(super) fn reply_to(attach: &Attach, max_message_bytes: u64, dialect: Dialect
     // broker adds, and Microsoft.Azure.Amqp closes a link on which a message exceeds this field.
     let max_message_size = if attach.role == Role::Receiver { UNBOUNDED } else { max_message_bytes };
     AttachReply {
-        source,
-        target: attach.target.clone(),
+        source: granted::source(attach, false),
+        target: granted::target(attach),
         max_message_size: Some(max_message_size),
         // The SDKs for Service Bus ask for mode second and wait for a settled answer.
         settles_second: dialect == Dialect::Plain,
+        offered_capabilities: granted::capabilities(attach, dialect),
         properties,
         ..AttachReply::default()
     }

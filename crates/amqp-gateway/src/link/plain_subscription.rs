@@ -146,6 +146,11 @@ pub(super) fn identity(cx: &Cx, attach: &Attach, capabilities: &[Symbol]) -> (Bo
     (container.into(), name.into())
 }
 
+/// Whether this capability says how a subscription is shared.
+pub(super) fn is_capability(capability: &Symbol) -> bool {
+    capability == SHARED || capability == GLOBAL
+}
+
 fn has(capabilities: &[Symbol], wanted: &str) -> bool {
     capabilities.iter().any(|capability| capability == wanted)
 }

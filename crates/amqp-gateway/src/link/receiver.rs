@@ -109,6 +109,11 @@ impl Receiver {
         &self.path.entity
     }
 
+    /// Whether it receives from a subscription that it owns.
+    pub(super) const fn is_subscriber(&self) -> bool {
+        self.plain_subscription.is_some()
+    }
+
     /// Whether its attach is answered.
     pub(super) const fn is_open(&self) -> bool {
         self.attach.is_none()

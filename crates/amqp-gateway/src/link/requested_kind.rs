@@ -49,6 +49,11 @@ pub(crate) fn asking(kind: Option<NodeKind>, command: Command) -> Command {
     }
 }
 
+/// Whether this is the capability of a kind of node.
+pub(super) fn is_capability(capability: &Symbol) -> bool {
+    of_capability(capability).is_some()
+}
+
 fn of_capability(capability: &Symbol) -> Option<NodeKind> {
     match capability.as_str() {
         "queue" => Some(NodeKind::Queue),

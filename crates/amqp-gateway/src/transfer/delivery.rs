@@ -12,7 +12,6 @@ use amqp_codec::{
         AnnotationValue, PropertyChanges, application_properties_changed, properties_with, with_symbol_keys,
         write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
     },
-    raw::RawValue,
     sections::{Header, PropertyField, Section, Sections},
 };
 use broker_core::{Lock, LockToken, Properties, SYSTEM, SequenceNumber, Stored, Timestamp};
@@ -20,14 +19,20 @@ use bytes::{Bytes, BytesMut};
 
 pub(crate) use changes::write_value;
 
-use crate::{dialect::Dialect, disposition::outcome::ANNOTATION, transfer::message_parse::hex};
+use crate::{
+    dialect::Dialect,
+    disposition::outcome::ANNOTATION,
+    transfer::message_parse::{SCHEDULED_ENQUEUE_TIME, hex},
+};
 
-/// For whom a message is written.
+/// For whom a message is written, and what only that client is told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipient {
     pub(crate) dialect: Dialect,
     /// First half of the message-ids made for messages without one.
     pub(crate) id_base: u64,
+    /// When a scheduled message is due that a Service Bus client peeks at.
+    pub(crate) due: Option<Timestamp>,
 }
 
 /// Appends the sections that differ from what is stored, and returns the rest of the stored bytes.
@@ -84,7 +89,8 @@ fn write_sections(
     let payload = &stored.payload;
     let service_bus = recipient.dialect == Dialect::ServiceBus;
     let original = sections.read_header(payload).unwrap_or_default();
-    let start = lives_from(stored, sections);
+    // A scheduled message begins to age when it is due.
+    let start = recipient.due.unwrap_or(stored.enqueued_at);
     write_header(out, &header(original, stored, start, service_bus));
     if service_bus {
         write_own_annotations(out, sections.delivery_annotations.of(payload), lock);
@@ -93,7 +99,7 @@ fn write_sections(
     let symbols = if service_bus { symbol_keys(Section::MessageAnnotations, annotations) } else { None };
     let annotations = symbols.as_deref().unwrap_or(annotations);
     let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
-    write_annotations(out, annotations, stored, &changed, sequence, lock, service_bus);
+    write_annotations(out, annotations, stored, &changed, sequence, lock, recipient);
     let stamps = service_bus && {
         let expires = stored.expires_at.is_some();
         expires || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
@@ -138,20 +144,7 @@ pub(crate) fn plain_tag(sequence: SequenceNumber, count: u64) -> [u8; 16] {
     (u128::from(count) << 64 | u128::from(sequence.0)).to_be_bytes()
 }
 
-/// When the message begins to age: a scheduled one does when it is due.
-fn lives_from(stored: &Stored, sections: &Sections) -> Timestamp {
-    if stored.state != SCHEDULED || stored.expires_at.is_none() {
-        return stored.enqueued_at;
-    }
-    let annotations = sections.message_annotations_view(&stored.payload);
-    let due = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
-    due.and_then(|due| u64::try_from(due).ok()).map_or(stored.enqueued_at, Timestamp::from_millis)
-}
-
 const LOCK_TOKEN: &str = "x-opt-lock-token";
-
-/// `Stored::state` of a scheduled message.
-const SCHEDULED: u8 = 2;
 
 fn header(original: Header, stored: &Stored, start: Timestamp, service_bus: bool) -> Header {
     let lifetime = stored.expires_at.map(|end| end.as_millis().saturating_sub(start.as_millis()));
@@ -194,8 +187,9 @@ fn write_annotations(
     changed: &Properties,
     sequence: SequenceNumber,
     lock: Option<&Lock>,
-    service_bus: bool,
+    recipient: &Recipient,
 ) {
+    let service_bus = recipient.dialect == Dialect::ServiceBus;
     let long = |number: u64| AnnotationValue::Long(i64::try_from(number).unwrap_or(i64::MAX));
     let number = long(sequence.0);
     let extras = stored.extras.as_deref();
@@ -219,6 +213,7 @@ fn write_annotations(
     let partition = sequence.partition().filter(|_| service_bus);
     if source.is_some()
         || partition.is_some()
+        || recipient.due.is_some()
         || changed.0.iter().any(|(name, _)| !is_application_property(name))
     {
         let modified = changed
@@ -228,7 +223,8 @@ fn write_annotations(
         let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
         let partition = partition.and_then(|id| i16::try_from(id).ok());
         let partition = partition.map(|id| ("x-opt-partition-id", AnnotationValue::Short(id)));
-        let ours = all.iter().copied().chain(source).chain(partition);
+        let due = recipient.due.map(|due| (SCHEDULED_ENQUEUE_TIME, timestamp(due)));
+        let ours = all.iter().copied().chain(source).chain(partition).chain(due);
         let merged: Vec<_> = modified.chain(changes::annotations(changed)).chain(ours).collect();
         // The stored annotations were checked when they came in.
         let _checked = write_message_annotations(out, original, &merged);

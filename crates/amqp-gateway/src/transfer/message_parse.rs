@@ -15,8 +15,10 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 
 use crate::{
-    condition::Refusal, dialect::Dialect, tracking::Tracking, transfer::filter_properties,
-    transfer::message_id, transfer::message_limits,
+    condition::Refusal,
+    dialect::Dialect,
+    tracking::Tracking,
+    transfer::{delivery_delay, filter_properties, message_id, message_limits},
 };
 
 /// Options for parsing a message.
@@ -112,6 +114,9 @@ fn parse_message(
         let at = demanded(at, RawValue::as_timestamp, SCHEDULED_ENQUEUE_TIME, "a timestamp")?;
         message.scheduled_enqueue_time =
             at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
+        if at.is_none() && options.dialect == Dialect::Plain {
+            message.scheduled_enqueue_time = delivery_delay::due(annotations, options.utc)?;
+        }
         if options.required_fields.partition_key {
             let key = annotations.get(PARTITION_KEY);
             message.partition_key =
@@ -138,7 +143,7 @@ fn demanded<'a, T>(
 /// Reads a stored payload anew, as if it arrived now: what the core asks when a message is activated or forwarded.
 /// One that cannot be read (a repaired journal) has no facts.
 pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
-    // Both ends of a lifetime count where the sender gave both.
+    // Both ends of a lifetime count where the sender gave both. A plain client's delay is over.
     let required_fields = RequiredFields { rules: true, ..RequiredFields::ALL };
     let options = ParseOptions { dialect: Dialect::ServiceBus, utc: now, required_fields };
     let mut message = Message::default();
@@ -217,7 +222,8 @@ fn lifetime(properties: &PropertiesView<'_>, options: ParseOptions) -> Option<Du
     Some(Duration::from_millis(u64::try_from(end.saturating_sub(start)).unwrap_or(0)))
 }
 
-const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+/// The annotation by which a message waits for its time.
+pub(crate) const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
 const JMS_DESTINATION: &str = "x-opt-jms-dest";
 const PARTITION_KEY: &str = "x-opt-partition-key";
 

@@ -7,9 +7,13 @@ mod chaos;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod delays;
+#[cfg(test)]
 mod dialects;
 #[cfg(test)]
 mod early_outcomes;
+#[cfg(test)]
+mod granted;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn messages(reply: &Bytes) -> Vec<(Bytes, Option<[u8; 16]>)> {
     list.as_list().unwrap().map(entry).collect()
 }
 
-fn annotation(message: &Bytes, key: &str) -> Option<i64> {
+pub(crate) fn annotation(message: &Bytes, key: &str) -> Option<i64> {
     let sections = Sections::scan(message).unwrap();
     let view = sections.message_annotations_view(message);
     let value = view.get(key)?;
@@ -81,7 +81,7 @@ fn message_id(message: &Bytes) -> String {
     sections.properties_view(message).get(PropertyField::MessageId).unwrap().as_str().unwrap().to_owned()
 }
 
-fn peek(world: &mut World, client: usize) -> Vec<Bytes> {
+pub(crate) fn peek(world: &mut World, client: usize) -> Vec<Bytes> {
     let body = map(&[("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(100))]);
     let reply = world.request(client, "com.microsoft:peek-message", &body);
     if status(&reply, "statusCode") == 204 {

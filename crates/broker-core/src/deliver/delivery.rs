@@ -57,6 +57,8 @@ pub struct Stored {
 pub struct Peeked {
     pub sequence: SequenceNumber,
     pub stored: Stored,
+    /// When it is due, if it is scheduled.
+    pub due: Option<Timestamp>,
 }
 
 /// A deferred message taken by `ReceiveDeferred`.

@@ -120,7 +120,8 @@ impl ReadRequests<'_> {
             }
             budget.spend(stored.payload.len(), cx.out);
             stored.expires_at = expires_at;
-            messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
+            let due = slot.due();
+            messages.push(Peeked { sequence: SequenceNumber(sequence), stored, due });
         }
         Ok(Some(messages))
     }

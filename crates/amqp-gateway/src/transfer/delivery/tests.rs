@@ -1,6 +1,6 @@
 use amqp_codec::{
     message::MessageBuilder,
-    raw::{MapView, RawMap},
+    raw::{MapView, RawMap, RawValue},
     types::TypeKind,
 };
 use broker_core::{LockId, PropertyValue};
@@ -30,7 +30,8 @@ fn lock() -> Lock {
 
 fn whole(stored: &Stored, lock: Option<&Lock>, dialect: Dialect) -> Bytes {
     let mut out = BytesMut::new();
-    let rest = write(&mut out, stored, SequenceNumber(12), lock, &Recipient { dialect, id_base: 7 });
+    let rest =
+        write(&mut out, stored, SequenceNumber(12), lock, &Recipient { dialect, id_base: 7, due: None });
     out.extend_from_slice(&rest);
     out.freeze()
 }
@@ -276,7 +277,7 @@ fn the_partition_is_an_annotation_of_its_own() {
         ((3 << 48) + 7, Dialect::Plain, None),
     ];
     for case @ (number, dialect, expected) in cases {
-        let recipient = Recipient { dialect, id_base: 1 };
+        let recipient = Recipient { dialect, id_base: 1, due: None };
         let mut out = BytesMut::new();
         let rest = write(&mut out, &stored, SequenceNumber(number), None, &recipient);
         out.extend_from_slice(&rest);
