@@ -14,7 +14,7 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 16] = [
+const COLUMNS: [(&str, &str); 17] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
@@ -27,6 +27,7 @@ const COLUMNS: [(&str, &str); 16] = [
     ("Qpid JMS", "qpid-jms"),
     ("Qpid JMS 1.16", "qpid-jms-javaee"),
     ("ProtonJ2", "protonj2"),
+    ("Vert.x", "vertx"),
     ("Python administration", "azure-python-administration"),
     ("JavaScript administration", "azure-javascript-administration"),
     ("crash", "crash"),
