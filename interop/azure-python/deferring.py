@@ -42,7 +42,7 @@ async def deferred_by_number(context, style):
             got = await receiver.receive_deferred_messages(list(numbers.values()))
             assert [text(message) for message in got] == bodies
             assert all(message.state == ServiceBusMessageState.DEFERRED for message in got)
-            assert all(message.lock_token and message.delivery_count == 0 for message in got)
+            assert all(message.lock_token and message.delivery_count == 1 for message in got)
             complete, abandon, dead_letter, defer, renew = got
             await refused_number(receiver.receive_deferred_messages, complete.sequence_number)
             first_end = renew.locked_until_utc
@@ -55,7 +55,7 @@ async def deferred_by_number(context, style):
             await refused_number(receiver.receive_deferred_messages, numbers["complete"])
             again = await receiver.receive_deferred_messages([numbers["defer"], numbers["abandon"]])
             assert [text(message) for message in again] == ["defer", "abandon"]
-            assert [message.delivery_count for message in again] == [0, 1]
+            assert [message.delivery_count for message in again] == [2, 2]
             for message in again:
                 await receiver.complete_message(message)
             await assert_empty(receiver)

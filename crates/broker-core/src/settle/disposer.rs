@@ -10,7 +10,7 @@ use crate::{
     messages::Messages,
     output_coalescer::Removal,
     record::{OpenRecord, encode_changed},
-    store::slot::State,
+    store::{Store, slot::State},
 };
 
 /// Moves, returns and rewrites messages that were handed out or whose time is over.
@@ -34,7 +34,7 @@ impl Disposer<'_> {
         outcome: &Outcome,
         out: &mut impl Output,
     ) -> Result<Option<OpenRecord>, SettleError> {
-        let is_dead = || self.messages.store(queue).is_some_and(crate::store::Store::is_dead_letter);
+        let is_dead = || self.messages.store(queue).is_some_and(Store::is_dead_letter);
         if matches!(outcome, Outcome::DeadLetter(_)) && is_dead() {
             return Err(SettleError::AlreadyDeadLetter);
         }
@@ -95,29 +95,25 @@ impl Disposer<'_> {
         let Some(slot) = store.slots.get_mut(sequence) else { return };
         // A lock that expired before its release counts as failed, even if its timer was not handled yet.
         let failed = failed || slot.is_lock_over(cx.now);
-        if failed {
-            slot.delivery_count = slot.delivery_count.saturating_add(1);
-        }
-        let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(cx.now));
+        let (state, expired) = (slot.state, slot.is_expired(cx.now));
         store.traffic.failed += u64::from(failed);
+        let counted = if failed { count_delivery(store, sequence) } else { DeliveryCounted::No };
         store.unlock(sequence);
-        if let Some(entity) = store.entity() {
-            let limit = entity.definition.settings.max_delivery_count;
-            if failed && count >= limit {
-                return DeadLetters::of(self.messages)
-                    .dead_letter_delivered(cx, queue, sequence, limit, patch);
-            }
-            if expired && state == State::Active {
-                return DeadLetters::of(self.messages).expire(cx, queue, sequence, patch);
-            }
+        if let DeliveryCounted::AtLimit(limit) = counted {
+            return DeadLetters::of(self.messages).dead_letter_delivered(cx, queue, sequence, limit, patch);
         }
-        self.store_change(cx, queue, sequence, patch, failed);
+        if expired && state == State::Active && store.entity().is_some() {
+            return DeadLetters::of(self.messages).expire(cx, queue, sequence, patch);
+        }
+        self.store_change(cx, queue, sequence, patch, counted == DeliveryCounted::Yes);
         if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
             store.put_back(sequence);
             self.messages.entities.agenda.wake(store);
         }
     }
 
+    /// Sets a message aside. That counts as a delivery, as Service Bus counts it, so that a message which is deferred
+    /// again and again becomes a dead letter in the end.
     pub(crate) fn defer(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -126,7 +122,12 @@ impl Disposer<'_> {
         patch: PropertyPatch,
     ) {
         let Some(store) = self.messages.store_mut(queue) else { return };
+        let counted = count_delivery(store, sequence);
         store.unlock(sequence);
+        if let DeliveryCounted::AtLimit(limit) = counted {
+            return DeadLetters::of(self.messages).dead_letter_delivered(cx, queue, sequence, limit, patch);
+        }
+        let Some(store) = self.messages.store_mut(queue) else { return };
         store.set_state(sequence, State::Deferred);
         self.store_change(cx, queue, sequence, patch, true);
     }
@@ -153,5 +154,32 @@ impl Disposer<'_> {
             // need not keep this record.
             cx.out.release(position, length);
         }
+    }
+}
+
+/// Whether a delivery without success was counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum DeliveryCounted {
+    No,
+    Yes,
+    /// It was counted, and the message has been delivered this often, which is the limit of its entity.
+    AtLimit(u32),
+}
+
+/// Counts a delivery of a locked message that did not end in its completion.
+///
+/// Among the dead letters Service Bus counts none, so a lock with a timer counts nothing there. A plain client holds its
+/// messages without one, and AMQP demands the count of a delivery that failed (`modified`, part 3, 3.4.5).
+fn count_delivery(store: &mut Store, sequence: u64) -> DeliveryCounted {
+    let is_dead = store.is_dead_letter();
+    let Some(slot) = store.slots.get_mut(sequence) else { return DeliveryCounted::No };
+    if is_dead && slot.held_since().is_none() {
+        return DeliveryCounted::No;
+    }
+    slot.delivery_count = slot.delivery_count.saturating_add(1);
+    let count = slot.delivery_count;
+    match store.entity().map(|entity| entity.definition.settings.max_delivery_count) {
+        Some(limit) if count >= limit => DeliveryCounted::AtLimit(limit),
+        _ => DeliveryCounted::Yes,
     }
 }

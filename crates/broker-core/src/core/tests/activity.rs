@@ -24,7 +24,7 @@ fn activity(broker: &mut Broker, name: &str) -> Activity {
 
 #[test]
 fn each_thing_that_happens_to_a_message_is_counted_once() {
-    let settings = EntitySettings { max_delivery_count: 2, ..EntitySettings::default() };
+    let settings = EntitySettings { max_delivery_count: 3, ..EntitySettings::default() };
     let mut broker = Broker::with_queue(settings);
     let began = broker.now;
     broker.publish_all(&["completed", "abandoned", "dead"]);

@@ -3,7 +3,7 @@
 use super::harness::*;
 use crate::{
     Command, CoreConfig, EntityPath, EntitySettings, EntityStatus, Message, Outcome, ReceiveMode, Rule,
-    SettleError,
+    SettleError, Timestamp, UnsettledPolicy,
 };
 
 fn queue_of(texts: &[&str]) -> Broker {
@@ -66,9 +66,8 @@ fn inside_the_dead_letter_store_there_is_no_limit_of_deliveries_and_no_way_furth
         Broker::with_queue(EntitySettings { max_delivery_count: 2, ..EntitySettings::default() });
     broker.publish(message("a"));
     dead_letter_first(&mut broker, &[]);
-    for count in 0..5 {
+    for _ in 0..5 {
         let got = broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 1).pop().unwrap();
-        assert_eq!(got.stored.delivery_count, count);
         let refused = broker.settle(&got, Outcome::DeadLetter(properties(&[])));
         assert_eq!(refused, Err(SettleError::AlreadyDeadLetter));
         broker.settle(&got, Outcome::Abandon(properties(&[]))).unwrap();
@@ -77,6 +76,41 @@ fn inside_the_dead_letter_store_there_is_no_limit_of_deliveries_and_no_way_furth
     broker.settle(&got, Outcome::Defer(properties(&[]))).unwrap();
     assert_eq!(broker.peek(dead_letters("q"), 0, 1)[0].stored.state, 1);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn a_dead_letter_counts_failed_deliveries_only_to_receivers_without_a_timer() {
+    // Service Bus counts none among the dead letters; AMQP demands the count of a plain receiver's failed delivery.
+    let cases = [
+        // locks with a timer (Service Bus), what ends the lock (none: its time), deliveries counted
+        (true, Some(Outcome::Abandon(properties(&[]))), 1),
+        (true, Some(Outcome::Abandon(properties(&[("k", "v")]))), 1),
+        (true, Some(Outcome::Defer(properties(&[]))), 1),
+        (true, Some(Outcome::Release(properties(&[]))), 1),
+        (true, None, 1),
+        (false, Some(Outcome::Abandon(properties(&[]))), 2),
+        (false, Some(Outcome::Abandon(properties(&[("k", "v")]))), 2),
+        (false, Some(Outcome::Release(properties(&[]))), 1),
+        (false, None, 1),
+    ];
+    for (timed, outcome, counted) in cases {
+        let mut broker = queue_of(&["a"]);
+        let first = broker.lock_one();
+        broker.settle(&first, Outcome::Abandon(properties(&[]))).unwrap();
+        dead_letter_first(&mut broker, &[]);
+        let policy = if timed { UnsettledPolicy::KeepLocks } else { UnsettledPolicy::Release };
+        broker.open_with(OTHER, 1, dead_letters("q"), ReceiveMode::PeekLock, policy);
+        let got = broker.credit(OTHER, 1, 1).pop().unwrap();
+        assert_eq!(got.lock.unwrap().until == Timestamp::MAX, !timed);
+        match &outcome {
+            Some(outcome) => broker.settle(&got, outcome.clone()).unwrap(),
+            None => broker.wait(61_000),
+        }
+        let dead = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+        assert_eq!(dead.stored.delivery_count, counted, "{timed} {outcome:?}");
+        assert_eq!(broker.replayed().digest(), broker.core.digest(), "{timed} {outcome:?}");
+        broker.check_liveness();
+    }
 }
 
 #[test]

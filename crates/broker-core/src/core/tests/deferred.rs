@@ -76,13 +76,13 @@ fn received_and_deleted_it_is_gone_without_a_lock() {
 #[test]
 fn each_outcome_has_its_effect_on_a_deferred_message() {
     let cases = [
-        // outcome, state afterwards (none: gone from the queue), failed deliveries, dead
+        // outcome, state afterwards (none: gone from the queue), deliveries that counted, dead
         (Outcome::Complete, None, 0, false),
-        (Outcome::Abandon(properties(&[])), Some(1), 1, false),
-        (Outcome::Abandon(properties(&[("k", "v")])), Some(1), 1, false),
-        (Outcome::Release(properties(&[])), Some(1), 0, false),
-        (Outcome::Defer(properties(&[])), Some(1), 0, false),
-        (Outcome::Defer(properties(&[("k", "v")])), Some(1), 0, false),
+        (Outcome::Abandon(properties(&[])), Some(1), 2, false),
+        (Outcome::Abandon(properties(&[("k", "v")])), Some(1), 2, false),
+        (Outcome::Release(properties(&[])), Some(1), 1, false),
+        (Outcome::Defer(properties(&[])), Some(1), 2, false),
+        (Outcome::Defer(properties(&[("k", "v")])), Some(1), 2, false),
         (Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")])), None, 0, true),
     ];
     for (outcome, state, failed, dead) in cases {
@@ -98,6 +98,31 @@ fn each_outcome_has_its_effect_on_a_deferred_message() {
         assert_eq!(broker.fetch(main_path("q"), &numbers, false).is_ok(), state.is_some(), "{outcome:?}");
         assert_eq!(settle_by(&mut broker, lock.token, Outcome::Complete), Err(SettleError::LockLost));
         assert_eq!(broker.replayed().digest(), broker.core.digest(), "{outcome:?}");
+        broker.check_liveness();
+    }
+}
+
+#[test]
+fn deferring_counts_as_a_delivery_and_dead_letters_at_the_maximum() {
+    for added in [properties(&[]), properties(&[("k", "v")])] {
+        let settings = EntitySettings { max_delivery_count: 3, ..EntitySettings::default() };
+        let mut broker = Broker::with_queue(settings);
+        broker.publish(message("a"));
+        let got = broker.lock_one();
+        broker.settle(&got, Outcome::Defer(added.clone())).unwrap();
+        broker.restart();
+        let got = broker.fetch(main_path("q"), &[1], false).unwrap();
+        assert_eq!(got[0].stored.delivery_count, 1);
+        settle_by(&mut broker, got[0].lock.unwrap().token, Outcome::Defer(added.clone())).unwrap();
+        let got = broker.fetch(main_path("q"), &[1], false).unwrap();
+        assert_eq!(got[0].stored.delivery_count, 2);
+        settle_by(&mut broker, got[0].lock.unwrap().token, Outcome::Defer(added.clone())).unwrap();
+        assert_eq!(broker.fetch(main_path("q"), &[1], false).unwrap_err(), not_found(1));
+        assert_eq!(broker.dead(), [("a".into(), Some("MaxDeliveryCountExceeded".into()))]);
+        let dead = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+        assert_eq!((dead.stored.state, dead.stored.delivery_count), (0, 3));
+        assert_eq!(property(&dead.stored.properties, "k").is_some(), !added.0.is_empty());
+        assert_eq!(broker.replayed().digest(), broker.core.digest());
         broker.check_liveness();
     }
 }
@@ -161,7 +186,7 @@ fn more_bytes_than_wanted_are_refused_whole() {
 #[test]
 fn an_expired_lock_counts_and_leaves_the_message_deferred() {
     for treated in [true, false] {
-        let settings = EntitySettings { max_delivery_count: 2, ..EntitySettings::default() };
+        let settings = EntitySettings { max_delivery_count: 3, ..EntitySettings::default() };
         let (mut broker, numbers) = deferred(settings, &["a"]);
         let lock = broker.fetch(main_path("q"), &numbers, false).unwrap()[0].lock.unwrap();
         if treated {
@@ -170,7 +195,7 @@ fn an_expired_lock_counts_and_leaves_the_message_deferred() {
             broker.now = lock.until;
         }
         let got = broker.fetch(main_path("q"), &numbers, false).unwrap();
-        assert_eq!(got[0].stored.delivery_count, 1, "{treated}");
+        assert_eq!(got[0].stored.delivery_count, 2, "{treated}");
         assert_eq!(settle_by(&mut broker, lock.token, Outcome::Complete), Err(SettleError::LockLost));
         let lock = got[0].lock.unwrap();
         settle_by(&mut broker, lock.token, Outcome::Abandon(properties(&[]))).unwrap();
@@ -246,7 +271,7 @@ fn a_deferred_message_that_cannot_be_read_is_an_error_and_takes_nothing() {
 
 #[test]
 fn messages_that_a_request_dead_letters_can_be_read_in_the_next_call() {
-    let settings = EntitySettings { max_delivery_count: 1, ..EntitySettings::default() };
+    let settings = EntitySettings { max_delivery_count: 2, ..EntitySettings::default() };
     let mut broker = Broker::with_queue(settings);
     broker.publish_all(&["a", "b"]);
     for got in broker.lock(2) {

@@ -220,7 +220,7 @@ fn peek_shows_all_states_in_order_of_number_and_touches_nothing() {
     let show =
         |peeked: &crate::Peeked| (peeked.sequence.0, peeked.stored.state, peeked.stored.delivery_count);
     let seen: Vec<_> = broker.peek(main_path("q"), 0, 10).iter().map(show).collect();
-    assert_eq!(seen, [(1, 1, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0)]);
+    assert_eq!(seen, [(1, 1, 1), (2, 0, 0), (3, 0, 0), (4, 0, 0)]);
     assert_eq!(broker.peek(main_path("q"), 3, 1).iter().map(show).collect::<Vec<_>>(), [(3, 0, 0)]);
     assert!(broker.peek(main_path("q"), 5, 10).is_empty());
     assert!(broker.peek(main_path("q"), u64::MAX, 10).is_empty());

@@ -299,7 +299,10 @@ impl Test {
             Outcome::Abandon(_) => self.end_lock(id, true, self.now()),
             Outcome::Release(_) => self.end_lock(id, false, self.now()),
             Outcome::DeadLetter(_) => (message.dead, message.state, message.lock) = (true, 0, None),
-            Outcome::Defer(_) => (message.state, message.lock) = (1, None),
+            Outcome::Defer(_) => {
+                message.state = 1;
+                self.end_lock(id, true, self.now());
+            }
         }
     }
 
@@ -391,8 +394,8 @@ impl Test {
     /// A lock ends without a decision.
     fn end_lock(&mut self, id: &str, failed: bool, at: u64) {
         let message = self.known.get_mut(id).unwrap();
-        message.lock = None;
-        message.failed += u32::from(failed);
+        let timed = message.lock.take().is_none_or(|(lock, _)| lock.until != Timestamp::MAX);
+        message.failed += u32::from(failed && !(message.dead && timed));
         if !message.dead && failed && message.failed >= DELIVERIES_MAX {
             (message.dead, message.state) = (true, 0);
         }

@@ -169,14 +169,14 @@ fn a_browser_sees_each_message_of_each_partition_once() {
 
 #[test]
 fn every_request_by_number_finds_the_message() {
-    let mut broker = Broker::with_queue(EntitySettings { max_delivery_count: 1, ..partitioned() });
+    let mut broker = Broker::with_queue(EntitySettings { max_delivery_count: 2, ..partitioned() });
     for key in ["orders", "b", "a"] {
         publish(&mut broker, vec![keyed(key, key)]).unwrap();
     }
     let got = broker.lock(3);
     let by_text = |wanted: &str| got.iter().find(|got| text(got) == wanted).unwrap();
     broker.settle(by_text("orders"), Outcome::Defer(properties(&[]))).unwrap();
-    broker.settle(by_text("b"), Outcome::Abandon(properties(&[]))).unwrap();
+    broker.settle(by_text("b"), Outcome::DeadLetter(properties(&[]))).unwrap();
     let token = by_text("a").lock.unwrap().token;
     let ticket = broker.ticket();
     let path = main_path("q");

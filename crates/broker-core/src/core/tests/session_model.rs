@@ -271,7 +271,10 @@ impl Test {
                 Outcome::Abandon(_) => known.return_it(true),
                 Outcome::Release(_) => known.return_it(false),
                 Outcome::DeadLetter(_) => (known.dead, known.locked) = (true, false),
-                Outcome::Defer(_) => (known.deferred, known.locked) = (true, false),
+                Outcome::Defer(_) => {
+                    known.deferred = true;
+                    known.return_it(true);
+                }
             }
         }
         let (path, tokens, ticket) = (main_path("q"), vec![token], self.broker.ticket());
