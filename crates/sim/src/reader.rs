@@ -18,9 +18,15 @@ use crate::{
 /// Number of sessions: more than the clients hold at a time, so that some are free.
 pub(crate) const SESSIONS: u64 = 6;
 
-/// The session's name on the wire.
-pub(crate) fn session_name(session: Session) -> String {
-    format!("s{session}")
+/// The session's name on the wire, in one of the spellings that are the same session.
+pub(crate) fn session_name(session: Session, pick: u64) -> String {
+    let letter = if pick.is_multiple_of(2) { 's' } else { 'S' };
+    format!("{letter}{session}")
+}
+
+/// The session of a name.
+pub(crate) fn session_of_name(name: &str) -> Option<Session> {
+    name.strip_prefix(['s', 'S'])?.parse().ok()
 }
 
 /// A message that is to be sent.
@@ -55,7 +61,9 @@ impl Key {
 /// A new message as bytes.
 pub(crate) fn write(new_message: &NewMessage) -> Bytes {
     let NewMessage { id, number, session, key, ttl, due, length } = *new_message;
-    let name = session_name(session);
+    let name = session_name(session, id);
+    // The case of a partition key matters, and that of a session's does not: this is the partition of each spelling.
+    let own_key = session_name(session, 0);
     let mut message = MessageBuilder::new()
         .message_id(&id.to_string())
         .subject(&format!("n{number}"))
@@ -69,7 +77,7 @@ pub(crate) fn write(new_message: &NewMessage) -> Bytes {
         message = message.property(PropertyField::GroupId, AnnotationValue::Str(&name));
     }
     let due = due.map(|due| AnnotationValue::Timestamp(i64::try_from(due).unwrap_or(i64::MAX)));
-    let own = matches!(key, Key::Own | Key::Both).then_some(AnnotationValue::Str(&name));
+    let own = matches!(key, Key::Own | Key::Both).then_some(AnnotationValue::Str(&own_key));
     let due = due.map(|due| ("x-opt-scheduled-enqueue-time", due));
     let annotations: Vec<_> = due.into_iter().chain(own.map(|own| ("x-opt-partition-key", own))).collect();
     if !annotations.is_empty() {

@@ -6,7 +6,7 @@ use crate::{
     EntityKind, EntitySettings, KeyText, QueueId, Timestamp,
     messages::Messages,
     record::Stores,
-    store::{Store, activity::Traffic, sessions::Session, slot::Slot},
+    store::{Store, activity::Traffic, session_id::session_key, sessions::Session, slot::Slot},
 };
 
 /// One entity and its counts.
@@ -165,16 +165,16 @@ impl Digest {
         for (sequence, slot) in store.slots.iter() {
             self.slot(sequence, slot);
             if let Some(session) = store.session(slot.session()) {
-                self.text(session.id());
+                self.text(&session_key(session.id()));
             }
             self.number(store.body_refs.get(sequence).map_or(0, |body| body.sequence));
         }
         let mut sessions: Vec<&Session> =
             store.sessions.iter().flat_map(|sessions| sessions.iter()).collect();
-        sessions.sort_unstable_by_key(|session| session.id());
+        sessions.sort_by_cached_key(|session| session_key(session.id()));
         for session in sessions {
             if let Some(state) = session.state() {
-                self.text(session.id());
+                self.text(&session_key(session.id()));
                 self.number(state.updated_at.as_millis());
                 self.number(u64::from(state.length));
             }

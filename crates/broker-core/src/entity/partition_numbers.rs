@@ -114,7 +114,7 @@ impl EntityTable {
     ) -> Option<PartitionId> {
         let fair = fair?;
         let detects_duplicates = self.stores.get(&queue).is_some_and(|store| store.history.is_some());
-        Some(message.key(detects_duplicates).map_or(fair, PartitionId::of_key))
+        Some(message.key(detects_duplicates).map_or(fair, |key| PartitionId::of_key(&key)))
     }
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: an id is noted in the call that stores its message, and recorded in the same batch of the journal: a
 //! crash loses both or none. An entity that does not detect duplicates has no history and pays nothing.
 
+use std::borrow::Cow;
+
 use crate::{
     Message, Timestamp,
     store::{Role, Store, history::Digest},
@@ -20,9 +22,9 @@ pub(crate) fn is_first_copy(store: &mut Store, now: Timestamp, message: &Message
         Role::Main(entity) if entity.definition.settings.enable_partitioning => {
             message.key(false).unwrap_or_default()
         }
-        _ => "",
+        _ => Cow::default(),
     };
-    let id = Digest::of(key, id);
+    let id = Digest::of(&key, id);
     if history.has(&id, now) {
         return false;
     }

@@ -2,17 +2,22 @@
 //!
 //! Invariant: the messages of one batch or of one transaction name one partition, or none of them is stored.
 
+use std::borrow::Cow;
+
 use crate::{
     Message, PartitionKeyError,
-    store::{Entity, Store},
+    store::{Entity, Store, session_id::session_key},
 };
 
 impl Message {
-    /// Key that decides the partition of a message: its session id, else its partition key, else, where duplicates are
+    /// Key that decides the partition of a message: its session id in any case, else its partition key, else, where duplicates are
     /// detected, its message-id.
-    pub(crate) fn key(&self, or_id: bool) -> Option<&str> {
-        let key = self.session_id.as_deref().or(self.partition_key.as_deref());
-        key.or(self.message_id.as_deref().filter(|_| or_id))
+    pub(crate) fn key(&self, or_id: bool) -> Option<Cow<'_, str>> {
+        if let Some(session) = &self.session_id {
+            return Some(session_key(session));
+        }
+        let key = self.partition_key.as_deref();
+        key.or(self.message_id.as_deref().filter(|_| or_id)).map(Cow::Borrowed)
     }
 }
 
@@ -47,7 +52,7 @@ pub(crate) fn check_partition_keys(
     let name = || entity.definition.name.clone();
     for message in messages {
         match (&message.session_id, &message.partition_key) {
-            (Some(session), Some(key)) if session != key => {
+            (Some(session), Some(key)) if session_key(session) != session_key(key) => {
                 return Err(PartitionKeyError::NotTheSession(name()));
             }
             _ => {}

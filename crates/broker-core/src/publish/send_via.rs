@@ -4,6 +4,8 @@
 //! Invariant: such a message arrives at its target or, where the target's status does not allow it, among the transfer
 //! dead letters of the entity between; never at both, and never in that entity itself.
 
+use std::borrow::Cow;
+
 use broker_filter::SystemProperty;
 
 use super::{
@@ -142,7 +144,7 @@ impl PublishChecks<'_> {
         queue: QueueId,
         message: &Message,
     ) -> Option<Box<str>> {
-        if entity == queue { message.key(true).map(Box::from) } else { self.via_key(now, message) }
+        if entity == queue { message.key(true).map(Cow::into) } else { self.via_key(now, message) }
     }
 
     /// Key that decides the partition of a message in the transfer entity: its via-partition key, else the same key as
@@ -150,6 +152,6 @@ impl PublishChecks<'_> {
     fn via_key(self, now: Timestamp, message: &Message) -> Option<Box<str>> {
         let facts = (self.messages.config.describe)(now, &message.payload).properties;
         let key = facts.as_ref().and_then(|facts| facts.system(SystemProperty::ViaPartitionKey));
-        key.and_then(|key| key.as_text().map(Box::from)).or_else(|| message.key(true).map(Box::from))
+        key.and_then(|key| key.as_text().map(Box::from)).or_else(|| message.key(true).map(Cow::into))
     }
 }

@@ -5,7 +5,7 @@
 use bytes::{Buf as _, Bytes};
 
 use super::{head::Head, kind, reader::Reader};
-use crate::{QueueId, RecordError, Timestamp};
+use crate::{QueueId, RecordError, Timestamp, store::session_id::session_key};
 
 /// Bytes before the id.
 const FIXED: usize = 20;
@@ -53,12 +53,12 @@ pub(crate) fn encode_session_state(
     record
 }
 
-/// The state in a whole record, if it is one of this session.
+/// The state in a whole record, if it is one of this session, in any spelling.
 pub(crate) fn session_state_of(mut record: Bytes, queue: QueueId, session: &str) -> Option<Bytes> {
     let mut reader = Reader::new(&record);
     let head = Head::decode(&mut reader).ok().filter(|head| head.kind == kind::SESSION_STATE)?;
     let index = SessionStateIndex::decode(head.queue, &mut reader).ok()?;
     let rest = reader.rest().len();
     record.advance(record.len() - rest);
-    (index.queue == queue && *index.session == *session && index.has_state).then_some(record)
+    (index.queue == queue && session_key(&index.session) == session_key(session) && index.has_state).then_some(record)
 }

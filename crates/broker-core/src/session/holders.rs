@@ -96,7 +96,7 @@ impl SessionHolders<'_> {
         };
         let number = sessions.get_or_create(&id);
         if sessions.get(number).is_some_and(|session| session.lock() == SessionLock::Free) {
-            return self.grant(cx, queue, number, acceptor);
+            return self.grant(cx, queue, number, acceptor, Some(id));
         }
         let (link, error) = (acceptor.link, AttachError::SessionLocked(id));
         cx.tell(acceptor.client, Effect::AttachRefused { link, error });
@@ -148,20 +148,22 @@ impl SessionHolders<'_> {
             }
             let Some(acceptor) = sessions.acceptors.pop_first() else { return };
             store.links.consumers -= 1;
-            self.grant(cx, queue, number, &acceptor);
+            self.grant(cx, queue, number, &acceptor, None);
         }
         if let Some(store) = self.state.messages.entities.stores.get_mut(&queue) {
             self.state.messages.entities.agenda.wake(store);
         }
     }
 
-    /// A free session gets a holder.
+    /// A free session gets a holder. One that asked for it by its id is told that spelling: the SDK for Go refuses
+    /// another.
     pub(crate) fn grant(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         session: SessionNumber,
         acceptor: &Acceptor,
+        asked: Option<Box<str>>,
     ) {
         let &Acceptor { client, link, mode, limit, drain, .. } = acceptor;
         let Some(info) = self.state.messages.info(queue) else { return };
@@ -173,7 +175,7 @@ impl SessionHolders<'_> {
         let since = LockId(self.state.next_lock);
         let accepted = sessions.accept(session, Holder { consumer: Some(number), until, since });
         let Some(id) = sessions.get(session).filter(|_| accepted).map(Session::id) else { return };
-        let id = Box::from(&**id);
+        let id = asked.unwrap_or_else(|| Box::from(&**id));
         store.links.attached.insert((client, link));
         store.links.consumers += 1;
         if drain {

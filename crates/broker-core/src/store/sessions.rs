@@ -83,6 +83,7 @@ pub(crate) struct SessionState {
 /// cache miss.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// In the spelling that came first.
     id: Arc<str>,
     ready: SequenceSet,
     delivered: SequenceSet,
@@ -126,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Session id.
+    /// Session id, in the spelling that came first.
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
@@ -196,7 +197,7 @@ impl Sessions {
         self.places.len() - self.unused.len()
     }
 
-    /// The session of an id.
+    /// The session of an id, in any case.
     pub(crate) fn find(&self, id: &str) -> Option<SessionNumber> {
         self.by_id.get(id)
     }

@@ -140,7 +140,7 @@ impl Receiver {
         let mut attach = Attach::new(amqp.name(self.handle), self.handle, Role::Receiver);
         let mut source = Source::new(self.address.as_str());
         if self.takes_sessions {
-            let name = wanted.map(reader::session_name);
+            let name = wanted.map(|session| reader::session_name(session, amqp.holder));
             let wanted = name.as_deref().map_or(AnnotationValue::Null, AnnotationValue::Str);
             source.filter = Some(RawMap::with_symbol_keys(&[(SESSION_FILTER, wanted)]));
             let patience = [(PATIENCE, AnnotationValue::Uint(PATIENCE_MS))];
@@ -182,7 +182,7 @@ impl Receiver {
         if self.takes_sessions {
             let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
             let session =
-                filter.and_then(RawValue::as_str).and_then(|name| name.strip_prefix('s')?.parse().ok());
+                filter.and_then(RawValue::as_str).and_then(reader::session_of_name);
             let session = session.ok_or("an attach does not name its session")?;
             let until = attach.properties.as_ref().and_then(|map| map.get(LOCKED_UNTIL)?.as_i64());
             let until = until.ok_or("an attach does not say how long its session is locked")?;

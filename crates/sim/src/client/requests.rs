@@ -113,7 +113,7 @@ impl Requests {
         amqp: &mut AmqpSession,
         cx: &mut ClientContext<'_>,
     ) {
-        let name = reader::session_name(session);
+        let name = reader::session_name(session, amqp.holder);
         let named = ("session-id", AnnotationValue::Str(&name));
         if cx.rng.chance(50) {
             let body = RawMap::with_string_keys(&[named]);
@@ -151,7 +151,7 @@ impl Requests {
         (entity, session): (EntityIndex, Session),
         amqp: &mut AmqpSession,
     ) {
-        let name = reader::session_name(session);
+        let name = reader::session_name(session, amqp.holder);
         let body = RawMap::with_string_keys(&[("session-id", AnnotationValue::Str(&name))]);
         self.ask(
             "com.microsoft:renew-session-lock",

@@ -195,6 +195,30 @@ fn every_request_by_number_finds_the_message() {
 }
 
 #[test]
+fn a_session_has_one_partition_in_any_case_and_a_partition_key_has_one_for_each_spelling() {
+    let spelled = |session: Option<&str>, key: Option<&str>, id: &str| Message {
+        session_id: session.map(Box::from),
+        partition_key: key.map(Box::from),
+        message_id: Some(id.into()),
+        ..message("m")
+    };
+    let settings = EntitySettings { requires_duplicate_detection: true, ..partitioned() };
+    let mut broker = Broker::with_queue(settings.clone());
+    publish(&mut broker, vec![spelled(Some("CaseId"), None, "1"), spelled(Some("CASEID"), None, "2")]).unwrap();
+    publish(&mut broker, vec![spelled(Some("caseId"), Some("CASEid"), "3")]).unwrap();
+    publish(&mut broker, vec![spelled(Some("caseid"), None, "1")]).unwrap();
+    let partition = of_key("caseid");
+    let expected = [(partition, 1), (partition, 2), (partition, 3)];
+    assert_eq!(numbers(&mut broker, main_path("q")), expected, "the second `1` is a duplicate");
+    let mut broker = Broker::with_queue(settings);
+    let two = vec![spelled(None, Some("CaseId"), "1"), spelled(None, Some("caseid"), "2")];
+    assert!(matches!(
+        publish(&mut broker, two),
+        Err(PublishError::PartitionKey(PartitionKeyError::SeveralKeys(_)))
+    ));
+}
+
+#[test]
 fn a_message_id_is_known_together_with_its_key() {
     let settings = EntitySettings { requires_duplicate_detection: true, ..partitioned() };
     let mut broker = Broker::with_queue(settings);

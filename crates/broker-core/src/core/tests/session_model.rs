@@ -88,6 +88,12 @@ fn id(session: u8) -> Box<str> {
     format!("s{session}").into()
 }
 
+/// The id in one of its spellings, which are the same session.
+fn spelled(session: u8, pick: u64) -> Box<str> {
+    let id = id(session);
+    if pick.is_multiple_of(3) { id.to_uppercase().into() } else { id }
+}
+
 impl Model {
     fn first_ready(&self, session: u8) -> Option<u64> {
         let ready =
@@ -212,7 +218,7 @@ impl Test {
             self.model.published += 1;
             let known = Known { session, deferred: false, failed: 0, locked: false, dead: false };
             self.model.known.insert(self.model.published, known);
-            messages.push(Message { session_id: Some(id(session)), ..message("m") });
+            messages.push(Message { session_id: Some(spelled(session, self.model.published)), ..message("m") });
         }
         let (queue, ticket) = (self.broker.queue("q"), Some(self.broker.ticket()));
         self.tell(1, Command::PublishBatch { queue, messages, ticket });
@@ -243,7 +249,7 @@ impl Test {
         let open = Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create: false };
         let told = self.tell(client, open);
         let found = told.iter().find_map(|effect| match effect {
-            Effect::ConsumerOpened { session, .. } => Some(Ok(session.clone().unwrap().id)),
+            Effect::ConsumerOpened { session, .. } => Some(Ok(session.clone().unwrap().id.to_lowercase().into())),
             Effect::AttachRefused { error, .. } => Some(Err(error.clone())),
             _ => None,
         });
@@ -293,7 +299,7 @@ impl Test {
         let Some((client, _)) = held.by else { return };
         held.until = until;
         let (path, ticket) = (main_path("q"), self.broker.ticket());
-        let told = self.tell(client, Command::RenewSession { path, session: id(session), ticket });
+        let told = self.tell(client, Command::RenewSession { path, session: spelled(session, until), ticket });
         let renewed = |effect: &Effect| matches!(effect, Effect::SessionRenewed { until: it, .. } if it.as_millis() == until);
         assert!(told.iter().any(renewed), "{told:?}");
     }
@@ -353,7 +359,7 @@ impl Test {
         for (session, held) in self.model.held.clone() {
             let Some((client, _)) = held.by else { continue };
             let (path, ticket) = (main_path("q"), self.broker.ticket());
-            let get = Command::GetSessionState { path, session: id(session), ticket };
+            let get = Command::GetSessionState { path, session: spelled(session, ticket.0), ticket };
             let told = self.broker.tell(ClientId(client), get);
             let expected = self.model.states.get(&session).map(|byte| Bytes::copy_from_slice(&[*byte]));
             assert!(

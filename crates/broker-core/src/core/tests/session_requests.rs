@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    ClientId, Command, Effect, EntitySettings, LinkId, Message, Outcome, Properties, QuotaError, ReceiveMode,
-    SequenceNumber, SessionError, SessionWanted, Timestamp, UnsettledPolicy,
+    AttachError, ClientId, Command, Effect, EntitySettings, LinkId, Message, Outcome, Output as _, Properties,
+    QuotaError, ReceiveMode, SequenceNumber, SessionError, SessionWanted, Timestamp, UnsettledPolicy,
+    record::encode_session_state,
 };
 
 const LOCK: u64 = 10_000;
@@ -340,4 +341,74 @@ fn a_deleted_entity_takes_its_states_along() {
     broker.tell(ME, Command::DeleteEntity { name: "q".into(), expected: None, ticket });
     check(&broker);
     assert!(broker.journal.live().is_empty());
+}
+
+#[test]
+fn an_id_is_one_session_in_any_case_and_shown_as_it_came_first() {
+    let mut broker = Broker::with_queue(settings());
+    broker.publish(of_session("CaseId", "m1"));
+    broker.publish(of_session("caseid", "m2"));
+    broker.publish(of_session("other", "m3"));
+    for _ in 0..2 {
+        assert_eq!(list(&mut broker, None, 0, 10), ["CaseId", "other"]);
+        let (path, from, ticket) = (main_path("q"), SequenceNumber(0), broker.ticket());
+        let session = Some("cASEiD".into());
+        let told = broker.tell(ME, Command::Peek { path, session, from, count: 10, bytes: 1 << 20, ticket });
+        assert!(matches!(&told[..], [Effect::Peeked { messages, .. }] if messages.len() == 2), "{told:?}");
+        broker.restart();
+    }
+    // Who names it is told his own spelling, and who takes the next one the first.
+    let wanted = [SessionWanted::Named("CASEID".into()), SessionWanted::Next { patience: Duration::ZERO }];
+    for (wanted, shown) in wanted.into_iter().zip(["CASEID", "CaseId"]) {
+        let (path, mode, unsettled) = (main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks);
+        let (consumer, session) = (LinkId(1), Some(wanted));
+        let open = Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create: false };
+        let told = broker.tell(ME, open);
+        let [Effect::ConsumerOpened { session: Some(grant), .. }] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(&*grant.id, shown);
+        let open = Command::OpenConsumer {
+            consumer: LinkId(2),
+            path: main_path("q"),
+            mode,
+            unsettled,
+            session: Some(SessionWanted::Named("caseid".into())),
+            auto_create: false,
+        };
+        let told = broker.tell(OTHER, open);
+        let refused = |effect: &Effect| {
+            matches!(effect, Effect::AttachRefused { error: AttachError::SessionLocked(_), .. })
+        };
+        assert!(told.iter().any(refused), "{told:?}");
+        assert_eq!(texts(&broker.credit(ME, 1, 10)), ["m1", "m2"]);
+        set(&mut broker, "cAsEiD", Some(shown.as_bytes()));
+        assert_eq!(get(&mut broker, "caseID").as_deref(), Some(shown.as_bytes()));
+        assert!(renew(&mut broker, ME, "CaseID").is_ok());
+        close(&mut broker, 1);
+        check(&broker);
+    }
+}
+
+#[test]
+fn spellings_that_were_sessions_of_their_own_before_are_one_and_keep_the_state_set_last() {
+    for (first, second) in [("CaseId", "caseid"), ("caseid", "CaseId")] {
+        let mut broker = Broker::with_queue(settings());
+        broker.publish(of_session(first, "m1"));
+        broker.publish(of_session(second, "m2"));
+        // As versions before have written them: neither state replaces the other.
+        let queue = broker.queue("q");
+        for id in [first, second] {
+            let index = encode_session_state(queue, id, broker.now, true);
+            broker.journal.record(&index, &[id.as_bytes()]);
+        }
+        broker.restart();
+        assert_eq!(list(&mut broker, None, 0, 10), [first]);
+        accept(&mut broker, 1, second);
+        assert_eq!(texts(&broker.credit(ME, 1, 10)), ["m1", "m2"]);
+        assert_eq!(get(&mut broker, first).as_deref(), Some(second.as_bytes()));
+        set(&mut broker, first, None);
+        broker.restart();
+        accept(&mut broker, 1, second);
+        assert_eq!(get(&mut broker, second), None);
+        assert_eq!(broker.replayed().digest(), broker.core.digest());
+    }
 }

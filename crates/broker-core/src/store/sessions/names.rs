@@ -1,14 +1,16 @@
-//! Sessions by their ids.
+//! Sessions by their ids, whose case does not matter.
 //!
-//! Invariant: behaves as a map. No answer depends on the order of the table, and a client that does not know the seed
+//! Invariant: behaves as a map whose keys are [`session_key`]s. No answer depends on the order of the table, and a client that does not know the seed
 //! cannot choose ids that collide.
 
 use std::{
+    borrow::Cow,
     hash::{BuildHasher, DefaultHasher, Hasher},
     sync::Arc,
 };
 
 use super::SessionNumber;
+use crate::store::session_id::session_key;
 
 /// Room beyond eight times what is used that is always tolerated.
 const SLACK: usize = 64;
@@ -27,16 +29,20 @@ impl Names {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<SessionNumber> {
-        self.0.get(id).copied()
+        self.0.get(&*session_key(id)).copied()
     }
 
     pub(super) fn insert(&mut self, id: Arc<str>, number: SessionNumber) {
-        self.0.insert(id, number);
+        let key = match session_key(&id) {
+            Cow::Borrowed(_) => id,
+            Cow::Owned(key) => key.into(),
+        };
+        self.0.insert(key, number);
     }
 
     /// Gives up room that is not needed any more, too.
     pub(super) fn remove(&mut self, id: &str) {
-        self.0.remove(id);
+        self.0.remove(&*session_key(id));
         if self.0.capacity() > 8 * self.0.len() + SLACK {
             self.0.shrink_to(2 * self.0.len());
         }

@@ -18,6 +18,18 @@ fn names_are_found_and_memory_is_released() {
 }
 
 #[test]
+fn a_name_is_found_and_removed_in_any_case() {
+    let mut names = Names::new(7);
+    names.insert("CaseId".into(), SessionNumber(1));
+    names.insert("other".into(), SessionNumber(2));
+    for id in ["CaseId", "caseid", "CASEID"] {
+        assert_eq!(names.get(id), Some(SessionNumber(1)), "{id}");
+    }
+    names.remove("cASEiD");
+    assert_eq!((names.get("CaseId"), names.get("OTHER")), (None, Some(SessionNumber(2))));
+}
+
+#[test]
 fn the_seed_decides_about_the_places() {
     let place = |seed: u64| Seeded(seed).hash_one("session");
     assert_eq!(place(1), place(1));
