@@ -1,11 +1,14 @@
 //! XML of rules (`RuleDescription` of the management API), both ways.
 //!
 //! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all; a
-//! time is given back as it was written.
+//! time, and the type of a number, are given back as they were written.
+
+use std::str::FromStr;
 
 use broker_core::{Rule, StoredRule};
 use broker_filter::{
-    CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty, Value,
+    CorrelationFilter, Filter, NumberType, Parameters, Property, SqlAction, SqlFilter, SystemProperty, Value,
+    Written,
 };
 use data_encoding::HEXLOWER;
 use roxmltree::Node;
@@ -60,9 +63,9 @@ fn read_correlation(node: Node<'_, '_>) -> Result<Filter, String> {
             filter.system(property, Value::Text(text.into()));
         }
     }
-    for Pair { key, value, text } in pairs(node, "Properties")? {
-        match text {
-            Some(text) => filter.user_written(key, value, text),
+    for Pair { key, value, written } in pairs(node, "Properties")? {
+        match written {
+            Some(written) => filter.user_written(key, value, written),
             None => filter.user(key, value),
         }
     }
@@ -85,14 +88,14 @@ fn read_action(node: Node<'_, '_>) -> Result<Option<SqlAction>, String> {
 }
 
 fn expression<'a>(node: Node<'a, '_>) -> Result<&'a str, String> {
-    xml::text_of(node, "SqlExpression").ok_or_else(|| "the `SqlExpression` is missing".to_owned())
+    xml::whole_text_of(node, "SqlExpression").ok_or_else(|| "the `SqlExpression` is missing".to_owned())
 }
 
 fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
     let mut parameters = Parameters::new();
-    for Pair { key, value, text } in pairs(node, "Parameters")? {
-        match text {
-            Some(text) => parameters.set_written(key, value, text),
+    for Pair { key, value, written } in pairs(node, "Parameters")? {
+        match written {
+            Some(written) => parameters.set_written(key, value, written),
             None => parameters.set(key, value),
         }
     }
@@ -103,8 +106,8 @@ fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
 struct Pair<'a> {
     key: &'a str,
     value: Value,
-    /// Original text of the value, where its canonical text differs.
-    text: Option<&'a str>,
+    /// How the value was written, where it does not say so itself.
+    written: Option<Written>,
 }
 
 /// The `KeyValueOfstringanyType` items of a child.
@@ -121,10 +124,13 @@ fn read_pair<'a>(item: Node<'a, '_>) -> Result<Pair<'a>, String> {
     let (kind, text) = (instance_type(value), value.text().unwrap_or_default());
     let bad = || format!("the property `{key}` is '{text}', which is no {kind}");
     let trimmed = text.trim();
+    if let Some(number) = number_type(kind) {
+        let value = read_number(number, trimmed).ok_or_else(bad)?;
+        return Ok(Pair { key, value, written: Some(Written::Number(number)) });
+    }
     let value = match kind {
         "string" | "" => Value::Text(text.into()),
-        "int" | "long" | "short" | "byte" | "unsignedInt" => Value::Int(trimmed.parse().map_err(|_| bad())?),
-        "double" | "float" | "decimal" => Value::Double(trimmed.parse().map_err(|_| bad())?),
+        "double" => Value::Double(trimmed.parse().map_err(|_| bad())?),
         "boolean" => match trimmed {
             "true" | "1" => Value::Bool(true),
             "false" | "0" => Value::Bool(false),
@@ -132,10 +138,51 @@ fn read_pair<'a>(item: Node<'a, '_>) -> Result<Pair<'a>, String> {
         },
         "dateTime" => Value::Timestamp(time::parse(trimmed).ok_or_else(bad)?),
         "duration" => Value::Duration(duration::parse_ticks(trimmed).ok_or_else(bad)?),
+        "guid" => Value::Uuid(Uuid::parse_str(trimmed).map_err(|_| bad())?.into_bytes()),
         _ => return Err(format!("the property `{key}` has the type '{kind}', which is not known")),
     };
-    let text = matches!(&value, Value::Timestamp(at) if is_worth_keeping(*at, trimmed)).then_some(trimmed);
-    Ok(Pair { key, value, text })
+    let is_kept = matches!(&value, Value::Timestamp(at) if is_worth_keeping(*at, trimmed));
+    Ok(Pair { key, value, written: is_kept.then(|| Written::Time(trimmed.into())) })
+}
+
+/// Names in XML schema of the types of numbers.
+const NUMBER_TYPES: [(&str, NumberType); 10] = [
+    ("byte", NumberType::Byte),
+    ("short", NumberType::Short),
+    ("int", NumberType::Int),
+    ("long", NumberType::Long),
+    ("unsignedByte", NumberType::UnsignedByte),
+    ("unsignedShort", NumberType::UnsignedShort),
+    ("unsignedInt", NumberType::UnsignedInt),
+    ("unsignedLong", NumberType::UnsignedLong),
+    ("float", NumberType::Float),
+    ("decimal", NumberType::Decimal),
+];
+
+fn number_type(name: &str) -> Option<NumberType> {
+    NUMBER_TYPES.iter().find(|(other, _)| *other == name).map(|(_, kind)| *kind)
+}
+
+fn number_name(kind: NumberType) -> &'static str {
+    NUMBER_TYPES.iter().find(|(_, other)| *other == kind).map_or("double", |(name, _)| name)
+}
+
+/// A number of a type, if the text is one of those.
+fn read_number(kind: NumberType, text: &str) -> Option<Value> {
+    fn integer<T: FromStr + Into<i64>>(text: &str) -> Option<Value> {
+        text.parse::<T>().ok().map(|number| Value::Int(number.into()))
+    }
+    match kind {
+        NumberType::Byte => integer::<i8>(text),
+        NumberType::Short => integer::<i16>(text),
+        NumberType::Int => integer::<i32>(text),
+        NumberType::Long => integer::<i64>(text),
+        NumberType::UnsignedByte => integer::<u8>(text),
+        NumberType::UnsignedShort => integer::<u16>(text),
+        NumberType::UnsignedInt => integer::<u32>(text),
+        NumberType::UnsignedLong => text.parse().ok().map(Value::unsigned),
+        NumberType::Float | NumberType::Decimal => text.parse().ok().map(Value::Double),
+    }
 }
 
 /// A time without a zone, in another zone than UTC, or finer than a millisecond is not what its value says.
@@ -202,11 +249,11 @@ fn write_correlation(out: &mut String, filter: &CorrelationFilter) {
     out.push_str("</Filter>");
 }
 
-/// Each pair is a key, its value, and how that was written where it was kept.
+/// Each pair is a key, its value, and how that was written, where that was kept.
 fn write_pairs<'a>(
     out: &mut String,
     name: &str,
-    pairs: impl Iterator<Item = (&'a str, &'a Value, Option<&'a str>)>,
+    pairs: impl Iterator<Item = (&'a str, &'a Value, Option<&'a Written>)>,
 ) {
     let before = out.len();
     xml::put(out, format_args!("<{name}>"));
@@ -225,10 +272,24 @@ fn write_pairs<'a>(
     }
 }
 
-fn write_value(out: &mut String, value: &Value, written: Option<&str>) {
-    const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
-    const SERIALIZATION: &str = "http://schemas.microsoft.com/2003/10/Serialization/";
-    let (namespace, kind, text) = match value {
+const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
+const SERIALIZATION: &str = "http://schemas.microsoft.com/2003/10/Serialization/";
+
+fn write_value(out: &mut String, value: &Value, written: Option<&Written>) {
+    let (namespace, kind, text) = match (value, written) {
+        (Value::Timestamp(_), Some(Written::Time(text))) => (SCHEMA, "dateTime", text.to_string()),
+        (Value::Int(number), Some(Written::Number(kind))) => (SCHEMA, number_name(*kind), number.to_string()),
+        (Value::Double(number), Some(Written::Number(kind))) => (SCHEMA, number_name(*kind), double(*number)),
+        _ => plain_value(value),
+    };
+    xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
+    xml::escape(out, &text);
+    out.push_str("</Value>");
+}
+
+/// Namespace, type and text of a value of which nothing more is known.
+fn plain_value(value: &Value) -> (&'static str, &'static str, String) {
+    match value {
         Value::Text(text) => (SCHEMA, "string", text.to_string()),
         Value::Bool(on) => (SCHEMA, "boolean", on.to_string()),
         Value::Int(number) if i32::try_from(*number).is_ok() => (SCHEMA, "int", number.to_string()),
@@ -240,10 +301,7 @@ fn write_value(out: &mut String, value: &Value, written: Option<&str>) {
         Value::Uuid(bytes) => (SERIALIZATION, "guid", Uuid::from_bytes(*bytes).to_string()),
         Value::Binary(bytes) => (SCHEMA, "hexBinary", HEXLOWER.encode(bytes)),
         Value::Null => (SCHEMA, "string", String::new()),
-    };
-    xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
-    xml::escape(out, written.unwrap_or(&text));
-    out.push_str("</Value>");
+    }
 }
 
 /// XML has words of its own for what is no number.

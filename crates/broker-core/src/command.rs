@@ -316,7 +316,7 @@ pub enum Command {
     },
     /// Show the rule of that name, if there is one. Answer as for `ListRules`.
     ShowRule { path: EntityPath, name: Box<str>, ticket: Ticket },
-    /// Show a subscription's rules in the order in which they were made. Answer: `Effect::Rules` or
+    /// Show a subscription's rules in the order of their names. Answer: `Effect::Rules` or
     /// `Effect::RequestRefused`.
     ListRules {
         path: EntityPath,

@@ -2,9 +2,9 @@
 //!
 //! Invariant: has an answer for every message: what cannot be compared differs.
 
-use crate::literal_texts::LiteralTexts;
 use crate::properties::{Property, PropertySet, SystemProperty};
 use crate::value::Value;
+use crate::written::{Written, WrittenForms};
 
 /// All conditions hold: each names a property and the value it has.
 ///
@@ -14,14 +14,14 @@ use crate::value::Value;
 pub struct CorrelationFilter {
     /// By property, each once.
     conditions: Vec<(Property, Value)>,
-    /// Texts of the values of user properties, as they were written.
-    texts: LiteralTexts,
+    /// How values of user properties were written.
+    written: WrittenForms,
 }
 
 impl CorrelationFilter {
     /// No conditions.
     pub const fn new() -> Self {
-        Self { conditions: Vec::new(), texts: LiteralTexts::new() }
+        Self { conditions: Vec::new(), written: WrittenForms::new() }
     }
 
     /// Adds the condition that a system property has this value; null takes the condition away.
@@ -37,19 +37,19 @@ impl CorrelationFilter {
     /// Adds the condition that a user property has this value; null is the value of a property that is
     /// present and null.
     pub fn user(&mut self, name: &str, value: Value) {
-        self.texts.forget(name);
+        self.written.forget(name);
         self.put(Property::User(name.into()), value);
     }
 
     /// The same, and keeps how the value was written.
-    pub fn user_written(&mut self, name: &str, value: Value, text: &str) {
+    pub fn user_written(&mut self, name: &str, value: Value, written: Written) {
         self.user(name, value);
-        self.texts.keep(name, text);
+        self.written.keep(name, written);
     }
 
-    /// Text of the value of the user property of that name, where it was kept.
-    pub fn written(&self, name: &str) -> Option<&str> {
-        self.texts.get(name)
+    /// How the value of the user property of that name was written, where that was kept.
+    pub fn written(&self, name: &str) -> Option<&Written> {
+        self.written.get(name)
     }
 
     fn put(&mut self, property: Property, value: Value) {

@@ -15,12 +15,12 @@ mod filter;
 mod fold;
 mod index;
 pub mod limits;
-mod literal_texts;
 mod properties;
 #[cfg(test)]
 mod samples;
 mod sql;
 mod value;
+mod written;
 
 pub use action::{Change, SqlAction};
 pub use correlation::CorrelationFilter;
@@ -30,6 +30,7 @@ pub use index::RuleIndex;
 pub use properties::{Property, PropertySet, SystemProperty};
 pub use sql::{Parameters, SqlFilter};
 pub use value::{Kind, Value};
+pub use written::{NumberType, Written};
 
 /// Gives 128 random bits; `newid()` makes a version 4 UUID of them.
 pub type NewId<'a> = dyn FnMut() -> u128 + 'a;

@@ -17,9 +17,9 @@ use crate::NewId;
 use crate::error::{EvalError, ParseError};
 use crate::fold;
 use crate::limits::MAX_FILTER_CHARS;
-use crate::literal_texts::LiteralTexts;
 use crate::properties::PropertySet;
 use crate::value::Value;
+use crate::written::{Written, WrittenForms};
 use ast::Predicate;
 use cursor::Cursor;
 use parser::Parser;
@@ -28,7 +28,7 @@ use parser::Parser;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     values: Vec<(Box<str>, Value)>,
-    texts: LiteralTexts,
+    written: WrittenForms,
 }
 
 /// An expression that is true, false or unknown for a message; the message matches when it is true.
@@ -44,12 +44,12 @@ pub struct SqlFilter {
 impl Parameters {
     /// No parameters.
     pub const fn new() -> Self {
-        Self { values: Vec::new(), texts: LiteralTexts::new() }
+        Self { values: Vec::new(), written: WrittenForms::new() }
     }
 
     /// Gives the parameter a value; `name` starts with `@`. Names that differ in case only are the same.
     pub fn set(&mut self, name: &str, value: Value) {
-        self.texts.forget(name);
+        self.written.forget(name);
         match self.place(name) {
             Ok(place) => {
                 if let Some((_, old)) = self.values.get_mut(place) {
@@ -61,14 +61,14 @@ impl Parameters {
     }
 
     /// The same, and keeps how the value was written.
-    pub fn set_written(&mut self, name: &str, value: Value, text: &str) {
+    pub fn set_written(&mut self, name: &str, value: Value, written: Written) {
         self.set(name, value);
-        self.texts.keep(name, text);
+        self.written.keep(name, written);
     }
 
-    /// Text of the value of the parameter of that name, where it was kept.
-    pub fn written(&self, name: &str) -> Option<&str> {
-        self.texts.get(name)
+    /// How the value of the parameter of that name was written, where that was kept.
+    pub fn written(&self, name: &str) -> Option<&Written> {
+        self.written.get(name)
     }
 
     /// The value of the parameter of that name, which starts with `@`.

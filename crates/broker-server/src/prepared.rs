@@ -101,7 +101,7 @@ impl Prepared {
         }
     }
 
-    /// The rules of a subscription, in the order in which they were made.
+    /// The rules of a subscription, in the order of their names.
     pub fn rules(&mut self, subscription: &str) -> Result<Vec<Rule>, StartError> {
         let path = path(subscription);
         let answer = self.ask_one(|ticket| Command::ListRules { path, skip: 0, top: u64::MAX, ticket })?;

@@ -130,11 +130,13 @@ impl Rules {
         self.kept.get(&key)
     }
 
-    /// Rules of one subscription from the `skip`th on, at most `top`.
+    /// Rules of one subscription in the order of their names in lower case, from the `skip`th on, at most `top`.
     pub(crate) fn list(&self, topic: QueueId, subscription: QueueId, skip: u64, top: u64) -> Vec<StoredRule> {
         let bound = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let page = self.of(subscription).skip(bound(skip)).take(bound(top));
-        page.filter_map(|(key, _)| self.stored(topic, key)).collect()
+        let own = self.names.range((subscription, Box::default())..);
+        let own = own.take_while(|((other, _), _)| *other == subscription);
+        let page = own.skip(bound(skip)).take(bound(top));
+        page.filter_map(|(_, number)| self.stored(topic, RuleKey { subscription, number: *number })).collect()
     }
 
     /// A rule as it is shown.

@@ -163,7 +163,7 @@ fn take_sql(reader: &mut Reader<'_>) -> Result<(Box<str>, Parameters), RecordErr
     for _ in 0..reader.u32("parameter count")? {
         let name = take_text(reader, "parameter")?;
         match take_written(reader)? {
-            (value, Some(text)) => parameters.set_written(&name, value, &text),
+            (value, Some(written)) => parameters.set_written(&name, value, written),
             (value, None) => parameters.set(&name, value),
         }
     }
@@ -179,7 +179,7 @@ fn take_correlation(reader: &mut Reader<'_>) -> Result<CorrelationFilter, Record
         match (scope, SystemProperty::named(&name), written) {
             (SYSTEM, Some(property), None) => filter.system(property, value),
             (USER, _, None) => filter.user(&name, value),
-            (USER, _, Some(text)) => filter.user_written(&name, value, &text),
+            (USER, _, Some(written)) => filter.user_written(&name, value, written),
             _ => return Err(RecordError::Value { field: "scope", value: u64::from(scope) }),
         }
     }

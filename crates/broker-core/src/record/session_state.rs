@@ -60,5 +60,6 @@ pub(crate) fn session_state_of(mut record: Bytes, queue: QueueId, session: &str)
     let index = SessionStateIndex::decode(head.queue, &mut reader).ok()?;
     let rest = reader.rest().len();
     record.advance(record.len() - rest);
-    (index.queue == queue && session_key(&index.session) == session_key(session) && index.has_state).then_some(record)
+    (index.queue == queue && session_key(&index.session) == session_key(session) && index.has_state)
+        .then_some(record)
 }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
+use broker_filter::{
+    CorrelationFilter, Filter, NumberType, Parameters, SqlAction, SqlFilter, SystemProperty, Value, Written,
+};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -163,19 +165,23 @@ fn typed() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A value of a rule; a time with the text that it was written as, or without.
-fn given() -> impl Strategy<Value = (Value, Option<String>)> {
-    let written = (any::<i64>(), ".{0,20}").prop_map(|(at, text)| (Value::Timestamp(at), Some(text)));
-    prop_oneof![3 => typed().prop_map(|value| (value, None)), 1 => written]
+/// A value of a rule; a time or number with how it was written, or without.
+fn given() -> impl Strategy<Value = (Value, Option<Written>)> {
+    let time = (any::<i64>(), ".{0,20}")
+        .prop_map(|(at, text)| (Value::Timestamp(at), Some(Written::Time(text.as_str().into()))));
+    let kind = || proptest::sample::select(&NumberType::ALL[..]).prop_map(Written::Number);
+    let integer = (any::<i64>(), kind()).prop_map(|(number, kind)| (Value::Int(number), Some(kind)));
+    let double = (any::<f64>(), kind()).prop_map(|(number, kind)| (Value::Double(number), Some(kind)));
+    prop_oneof![3 => typed().prop_map(|value| (value, None)), 1 => time, 1 => integer, 1 => double]
 }
 
 fn parameters() -> impl Strategy<Value = Parameters> {
     proptest::collection::vec(given(), 2..4).prop_map(|values| {
         let mut parameters = Parameters::new();
-        for (number, (value, text)) in values.into_iter().enumerate() {
+        for (number, (value, written)) in values.into_iter().enumerate() {
             let name = format!("@p{number}");
-            match text {
-                Some(text) => parameters.set_written(&name, value, &text),
+            match written {
+                Some(written) => parameters.set_written(&name, value, written),
                 None => parameters.set(&name, value),
             }
         }
@@ -190,11 +196,11 @@ fn filter() -> impl Strategy<Value = Filter> {
         parameters()
             .prop_map(|it| Filter::Sql(SqlFilter::parse("a = @p0 OR sys.Label LIKE 'x%'", it).unwrap())),
         parameters().prop_map(|it| Filter::Sql(SqlFilter::parse_lenient("NOT a > @p0", it).unwrap())),
-        (typed(), given(), "[a-z]{1,5}").prop_map(|(one, (other, text), name)| {
+        (typed(), given(), "[a-z]{1,5}").prop_map(|(one, (other, written), name)| {
             let mut filter = CorrelationFilter::new();
             filter.system(SystemProperty::Label, one);
-            match text {
-                Some(text) => filter.user_written(&name, other, &text),
+            match written {
+                Some(written) => filter.user_written(&name, other, written),
                 None => filter.user(&name, other),
             }
             Filter::Correlation(filter)

@@ -2,7 +2,7 @@
 //!
 //! Invariant: decoding what was encoded gives the same value.
 
-use broker_filter::Value;
+use broker_filter::{NumberType, Value, Written};
 
 use super::reader::Reader;
 use crate::RecordError;
@@ -19,6 +19,8 @@ mod tag {
     pub(super) const BINARY: u8 = 8;
     /// Of a rule only.
     pub(super) const WRITTEN_TIMESTAMP: u8 = 9;
+    /// Of a rule only.
+    pub(super) const WRITTEN_NUMBER: u8 = 10;
 }
 
 /// Appends a value: a tag, then its bytes.
@@ -46,16 +48,26 @@ pub(super) fn put_value(bytes: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Appends a value of a rule, with the text that it was written as, which is kept of times only.
-pub(super) fn put_written(bytes: &mut Vec<u8>, value: &Value, text: Option<&str>) {
-    match (value, text) {
-        (Value::Timestamp(at), Some(text)) => {
+/// Appends a value of a rule, with how it was written, which is kept of times and numbers only.
+pub(super) fn put_written(bytes: &mut Vec<u8>, value: &Value, written: Option<&Written>) {
+    match (value, written) {
+        (Value::Timestamp(at), Some(Written::Time(text))) => {
             bytes.push(tag::WRITTEN_TIMESTAMP);
             bytes.extend_from_slice(&at.to_le_bytes());
             put_long(bytes, text.as_bytes());
         }
+        (Value::Int(_) | Value::Double(_), Some(Written::Number(kind))) => {
+            bytes.extend_from_slice(&[tag::WRITTEN_NUMBER, number_tag(*kind)]);
+            put_value(bytes, value);
+        }
         _ => put_value(bytes, value),
     }
+}
+
+/// The byte of a type: its place among all.
+fn number_tag(kind: NumberType) -> u8 {
+    let place = NumberType::ALL.iter().position(|other| *other == kind).unwrap_or_default();
+    u8::try_from(place).unwrap_or_default()
 }
 
 /// Appends bytes of any length: four bytes of length, then they.
@@ -84,11 +96,17 @@ pub(super) fn take_value(reader: &mut Reader<'_>) -> Result<Value, RecordError> 
 }
 
 /// Takes what `put_written` wrote.
-pub(super) fn take_written(reader: &mut Reader<'_>) -> Result<(Value, Option<Box<str>>), RecordError> {
+pub(super) fn take_written(reader: &mut Reader<'_>) -> Result<(Value, Option<Written>), RecordError> {
     match reader.u8(FIELD)? {
         tag::WRITTEN_TIMESTAMP => {
             let at = signed(reader.u64(FIELD)?);
-            Ok((Value::Timestamp(at), Some(take_text(reader, FIELD)?)))
+            Ok((Value::Timestamp(at), Some(Written::Time(take_text(reader, FIELD)?))))
+        }
+        tag::WRITTEN_NUMBER => {
+            let tag = reader.u8("number type")?;
+            let bad = RecordError::Value { field: "number type", value: u64::from(tag) };
+            let kind = *NumberType::ALL.get(usize::from(tag)).ok_or(bad)?;
+            Ok((take_value(reader)?, Some(Written::Number(kind))))
         }
         tag => Ok((take_tagged(reader, tag)?, None)),
     }

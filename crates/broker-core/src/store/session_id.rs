@@ -27,7 +27,11 @@ pub(crate) fn session_key(id: &str) -> Cow<'_, str> {
     if id.is_ascii() {
         return Cow::Owned(id.to_ascii_lowercase());
     }
-    Cow::Owned(id.chars().map(|char| if char.is_ascii() { char.to_ascii_lowercase() } else { upper(char) }).collect())
+    Cow::Owned(
+        id.chars()
+            .map(|char| if char.is_ascii() { char.to_ascii_lowercase() } else { upper(char) })
+            .collect(),
+    )
 }
 
 /// Simple upper case of a character that is not ASCII, as .NET's ordinal comparison maps it: to one character or not at

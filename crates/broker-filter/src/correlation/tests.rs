@@ -1,4 +1,5 @@
 use super::*;
+use crate::NumberType;
 
 fn set(user: &[(&str, Value)]) -> PropertySet {
     let mut set = PropertySet::new();
@@ -71,15 +72,18 @@ fn a_condition_that_is_given_again_replaces_the_first() {
 #[test]
 fn how_a_value_was_written_is_kept_until_it_is_given_again_and_decides_nothing() {
     let mut filter = CorrelationFilter::new();
-    filter.user_written("When", Value::Timestamp(1_000), "1970-01-01T00:00:01");
+    let time = |text: &str| Written::Time(text.into());
+    filter.user_written("When", Value::Timestamp(1_000), time("1970-01-01T00:00:01"));
     filter.user("plain", Value::Timestamp(1_000));
-    assert_eq!(filter.written("when"), Some("1970-01-01T00:00:01"));
+    assert_eq!(filter.written("when"), Some(&time("1970-01-01T00:00:01")));
     assert_eq!((filter.written("plain"), filter.written("none")), (None, None));
     let found = set(&[("when", Value::Timestamp(1_000)), ("plain", Value::Timestamp(1_000))]);
     assert!(filter.matches(&found));
 
-    filter.user_written("WHEN", Value::Timestamp(2_000), "1970-01-01T00:00:02+00:00");
-    assert_eq!(filter.written("When"), Some("1970-01-01T00:00:02+00:00"));
+    filter.user_written("WHEN", Value::Timestamp(2_000), time("1970-01-01T00:00:02+00:00"));
+    assert_eq!(filter.written("When"), Some(&time("1970-01-01T00:00:02+00:00")));
+    filter.user_written("when", Value::Int(1), Written::Number(NumberType::Long));
+    assert_eq!(filter.written("When"), Some(&Written::Number(NumberType::Long)));
     filter.user("when", Value::Timestamp(3_000));
     assert_eq!(filter.written("When"), None);
 }

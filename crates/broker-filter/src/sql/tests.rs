@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limits::{MAX_PATTERN_CHARS, MAX_TEXT_BYTES};
-use crate::{Kind, PatternError, SystemProperty, samples};
+use crate::{Kind, PatternError, SystemProperty, Written, samples};
 
 fn message() -> PropertySet {
     let mut set = PropertySet::new();
@@ -406,14 +406,12 @@ proptest! {
 #[test]
 fn how_a_parameter_was_written_is_kept_until_it_is_set_again_and_decides_nothing() {
     let mut parameters = Parameters::new();
-    parameters.set_written("@When", Value::Timestamp(1_000), "1970-01-01T00:00:01");
-    assert_eq!(
-        (parameters.written("@when"), parameters.written("@other")),
-        (Some("1970-01-01T00:00:01"), None)
-    );
+    parameters.set_written("@When", Value::Timestamp(1_000), Written::Time("1970-01-01T00:00:01".into()));
+    let time = Written::Time("1970-01-01T00:00:01".into());
+    assert_eq!((parameters.written("@when"), parameters.written("@other")), (Some(&time), None));
     let filter = SqlFilter::parse("time = @when", parameters.clone()).unwrap();
     assert_eq!(filter.matches(&message(), &mut || 7), Ok(true));
-    assert_eq!(filter.parameters().written("@WHEN"), Some("1970-01-01T00:00:01"));
+    assert_eq!(filter.parameters().written("@WHEN"), Some(&time));
 
     parameters.set("@when", Value::Timestamp(1_000));
     assert_eq!(parameters.written("@When"), None);
@@ -428,14 +426,15 @@ proptest! {
         let (mut parameters, mut last) = (Parameters::new(), std::collections::BTreeMap::new());
         for (name, text) in given {
             match &text {
-                Some(text) => parameters.set_written(name, Value::Int(1), text),
+                Some(text) => parameters.set_written(name, Value::Int(1), Written::Time(text.as_str().into())),
                 None => parameters.set(name, Value::Int(1)),
             }
             last.insert(name.to_lowercase(), text);
         }
         for name in samples::NAMES {
             let expected = last.get(&name.to_lowercase()).and_then(Option::as_deref);
-            prop_assert_eq!(parameters.written(name), expected);
+            let expected = expected.map(|text| Written::Time(text.into()));
+            prop_assert_eq!(parameters.written(name), expected.as_ref());
         }
     }
 }

@@ -181,8 +181,7 @@ impl Receiver {
         self.incarnations = cx.model.lifetimes.incarnations_since(self.entity, self.first);
         if self.takes_sessions {
             let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
-            let session =
-                filter.and_then(RawValue::as_str).and_then(reader::session_of_name);
+            let session = filter.and_then(RawValue::as_str).and_then(reader::session_of_name);
             let session = session.ok_or("an attach does not name its session")?;
             let until = attach.properties.as_ref().and_then(|map| map.get(LOCKED_UNTIL)?.as_i64());
             let until = until.ok_or("an attach does not say how long its session is locked")?;

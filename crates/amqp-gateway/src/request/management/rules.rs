@@ -4,11 +4,12 @@
 
 use amqp_codec::{
     raw::{MapView, RawMap, RawValue},
-    types,
+    types::{self, TypeKind},
 };
 use broker_core::{Command, EntityPath, Rule, StoredRule, Work};
 use broker_filter::{
-    CorrelationFilter, Filter, Parameters, ParseError, Property, SqlAction, SqlFilter, SystemProperty, Value,
+    CorrelationFilter, Filter, NumberType, Parameters, ParseError, Property, SqlAction, SqlFilter,
+    SystemProperty, Value, Written,
 };
 use bytes::BytesMut;
 
@@ -123,10 +124,58 @@ fn correlation(map: &MapView<'_>) -> Result<CorrelationFilter, Refusal> {
     if let Some(users) = present(map, "properties")? {
         for (name, value) in users {
             let name = name.as_str().ok_or_else(|| bad("a key of 'properties' must be a string"))?;
-            filter.user(name, filter_properties::value(value));
+            let found = filter_properties::value(value);
+            match number_type(value, &found) {
+                Some(kind) => filter.user_written(name, found, Written::Number(kind)),
+                None => filter.user(name, found),
+            }
         }
     }
     Ok(filter)
+}
+
+/// The type of a number that its value does not say.
+fn number_type(raw: RawValue<'_>, value: &Value) -> Option<NumberType> {
+    // An unsigned number beyond the integers is a double here.
+    Some(match (raw.kind()?, value) {
+        (TypeKind::Byte, _) => NumberType::Byte,
+        (TypeKind::Short, _) => NumberType::Short,
+        (TypeKind::Int, _) => NumberType::Int,
+        (TypeKind::Long, _) => NumberType::Long,
+        (TypeKind::Ubyte, _) => NumberType::UnsignedByte,
+        (TypeKind::Ushort, _) => NumberType::UnsignedShort,
+        (TypeKind::Uint, _) => NumberType::UnsignedInt,
+        (TypeKind::Ulong, Value::Int(_)) => NumberType::UnsignedLong,
+        (TypeKind::Float, _) => NumberType::Float,
+        _ => return None,
+    })
+}
+
+/// Writes a value in the type that it was given with. A number that does not fit its type goes out as others do.
+fn write_as_given(out: &mut BytesMut, value: &Value, written: Option<&Written>) {
+    fn put<T: TryFrom<i64>>(out: &mut BytesMut, number: i64, write: impl FnOnce(&mut BytesMut, T)) {
+        match T::try_from(number) {
+            Ok(number) => write(out, number),
+            Err(_) => types::write_long(out, number),
+        }
+    }
+    let (Value::Int(number), Some(Written::Number(kind))) = (value, written) else {
+        if let (Value::Double(number), Some(Written::Number(NumberType::Float))) = (value, written) {
+            #[expect(clippy::cast_possible_truncation, reason = "it was a float when it came")]
+            return types::write_float(out, *number as f32);
+        }
+        return write_value(out, value);
+    };
+    match kind {
+        NumberType::Byte => put(out, *number, types::write_byte),
+        NumberType::Short => put(out, *number, types::write_short),
+        NumberType::Int => put(out, *number, types::write_int),
+        NumberType::UnsignedByte => put(out, *number, types::write_ubyte),
+        NumberType::UnsignedShort => put(out, *number, types::write_ushort),
+        NumberType::UnsignedInt => put(out, *number, types::write_uint),
+        NumberType::UnsignedLong => put(out, *number, types::write_ulong),
+        NumberType::Long | NumberType::Float | NumberType::Decimal => types::write_long(out, *number),
+    }
 }
 
 /// The body of the answer: `rules`, a list of maps with `rule-description`; no more than fit into `bytes_max`, but
@@ -194,7 +243,7 @@ fn write_correlation(out: &mut BytesMut, filter: &CorrelationFilter) {
     types::write_map(out, users().count() * 2, |out| {
         for (name, value) in users() {
             types::write_str(out, name);
-            write_value(out, value);
+            write_as_given(out, value, filter.written(name));
         }
     });
 }

@@ -204,7 +204,8 @@ fn a_session_has_one_partition_in_any_case_and_a_partition_key_has_one_for_each_
     };
     let settings = EntitySettings { requires_duplicate_detection: true, ..partitioned() };
     let mut broker = Broker::with_queue(settings.clone());
-    publish(&mut broker, vec![spelled(Some("CaseId"), None, "1"), spelled(Some("CASEID"), None, "2")]).unwrap();
+    publish(&mut broker, vec![spelled(Some("CaseId"), None, "1"), spelled(Some("CASEID"), None, "2")])
+        .unwrap();
     publish(&mut broker, vec![spelled(Some("caseId"), Some("CASEid"), "3")]).unwrap();
     publish(&mut broker, vec![spelled(Some("caseid"), None, "1")]).unwrap();
     let partition = of_key("caseid");

@@ -43,20 +43,31 @@ fn subscribed() -> Broker {
 }
 
 #[test]
-fn rules_are_listed_in_the_order_they_were_made() {
+fn rules_are_listed_in_the_order_of_their_names() {
     let mut broker = subscribed();
     let made_at = broker.now;
     broker.wait(5);
     add(&mut broker, subscription("s"), rule("b", "x = 1", Some("SET y = 2"))).unwrap();
     add(&mut broker, subscription("S"), rule("a", "x = 3", None)).unwrap();
+    add(&mut broker, subscription("s"), rule("C", "x = 4", None)).unwrap();
+    // Neither a neighbour's rules nor one that is gone are among them.
+    for other in ["r", "t"] {
+        broker.create_kind(
+            &format!("t/Subscriptions/{other}"),
+            EntityKind::Subscription,
+            EntitySettings::default(),
+        );
+        add(&mut broker, subscription(other), rule("b", "x = 5", None)).unwrap();
+    }
     for round in 0..2 {
-        assert_eq!(names(&mut broker), ["$Default", "b", "a"], "round {round}");
+        assert_eq!(names(&mut broker), ["$Default", "a", "b", "C"], "round {round}");
         let all = list(&mut broker, subscription("s"), 0, 99).unwrap();
         assert_eq!(all[0], StoredRule { rule: Rule::default_rule(), created_at: made_at });
-        assert_eq!(all[1].rule, rule("b", "x = 1", Some("SET y = 2")));
+        assert_eq!(all[2].rule, rule("b", "x = 1", Some("SET y = 2")));
         let page = list(&mut broker, subscription("s"), 1, 1).unwrap();
         assert_eq!(page, all[1..2]);
-        assert!(list(&mut broker, subscription("s"), 3, 100).unwrap().is_empty());
+        assert_eq!(list(&mut broker, subscription("s"), 3, 100).unwrap(), all[3..]);
+        assert!(list(&mut broker, subscription("s"), 4, 100).unwrap().is_empty());
         broker.check_liveness();
         broker.restart();
     }

@@ -218,7 +218,8 @@ impl Test {
             self.model.published += 1;
             let known = Known { session, deferred: false, failed: 0, locked: false, dead: false };
             self.model.known.insert(self.model.published, known);
-            messages.push(Message { session_id: Some(spelled(session, self.model.published)), ..message("m") });
+            messages
+                .push(Message { session_id: Some(spelled(session, self.model.published)), ..message("m") });
         }
         let (queue, ticket) = (self.broker.queue("q"), Some(self.broker.ticket()));
         self.tell(1, Command::PublishBatch { queue, messages, ticket });
@@ -249,7 +250,9 @@ impl Test {
         let open = Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create: false };
         let told = self.tell(client, open);
         let found = told.iter().find_map(|effect| match effect {
-            Effect::ConsumerOpened { session, .. } => Some(Ok(session.clone().unwrap().id.to_lowercase().into())),
+            Effect::ConsumerOpened { session, .. } => {
+                Some(Ok(session.clone().unwrap().id.to_lowercase().into()))
+            }
             Effect::AttachRefused { error, .. } => Some(Err(error.clone())),
             _ => None,
         });
@@ -299,7 +302,8 @@ impl Test {
         let Some((client, _)) = held.by else { return };
         held.until = until;
         let (path, ticket) = (main_path("q"), self.broker.ticket());
-        let told = self.tell(client, Command::RenewSession { path, session: spelled(session, until), ticket });
+        let told =
+            self.tell(client, Command::RenewSession { path, session: spelled(session, until), ticket });
         let renewed = |effect: &Effect| matches!(effect, Effect::SessionRenewed { until: it, .. } if it.as_millis() == until);
         assert!(told.iter().any(renewed), "{told:?}");
     }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    AttachError, ClientId, Command, Effect, EntitySettings, LinkId, Message, Outcome, Output as _, Properties,
-    QuotaError, ReceiveMode, SequenceNumber, SessionError, SessionWanted, Timestamp, UnsettledPolicy,
-    record::encode_session_state,
+    AttachError, ClientId, Command, Effect, EntitySettings, LinkId, Message, Outcome, Output as _,
+    Properties, QuotaError, ReceiveMode, SequenceNumber, SessionError, SessionWanted, Timestamp,
+    UnsettledPolicy, record::encode_session_state,
 };
 
 const LOCK: u64 = 10_000;

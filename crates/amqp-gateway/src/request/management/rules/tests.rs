@@ -86,10 +86,53 @@ fn a_correlation_filter_keeps_all_that_is_given() {
     let mut filter = CorrelationFilter::new();
     filter.system(SystemProperty::CorrelationId, Value::from("c"));
     filter.system(SystemProperty::Label, Value::from("l"));
-    filter.user("n", Value::Int(5));
+    filter.user_written("n", Value::Int(5), Written::Number(NumberType::UnsignedInt));
     filter.user("s", Value::from("x"));
     let found = rule(&map(&[("correlation-filter", nested(&given))])).unwrap();
     assert_eq!(found.filter, Filter::Correlation(filter));
+}
+
+#[test]
+fn values_of_a_correlation_filter_are_shown_in_the_types_in_which_they_were_given() {
+    let written = |write: &dyn Fn(&mut BytesMut)| {
+        let mut out = BytesMut::new();
+        write(&mut out);
+        out
+    };
+    let cases = [
+        written(&|out| types::write_byte(out, -5)),
+        written(&|out| types::write_short(out, -500)),
+        written(&|out| types::write_int(out, 5)),
+        written(&|out| types::write_int(out, 500_000)),
+        written(&|out| types::write_long(out, 5)),
+        written(&|out| types::write_long(out, i64::MIN)),
+        written(&|out| types::write_ubyte(out, 5)),
+        written(&|out| types::write_ushort(out, 500)),
+        written(&|out| types::write_uint(out, 5)),
+        written(&|out| types::write_ulong(out, 5)),
+        written(&|out| types::write_float(out, 0.1)),
+        written(&|out| types::write_double(out, 0.1)),
+        written(&|out| types::write_bool(out, true)),
+        written(&|out| types::write_uuid(out, [7; 16])),
+        written(&|out| types::write_timestamp(out, 1_000)),
+        written(&|out| types::write_str(out, "5")),
+        written(&|out| types::write_binary(out, b"5")),
+        written(&|out| types::write_null(out)),
+    ];
+    for bytes in cases {
+        let users = map(&[("key", AnnotationValue::Raw(RawValue::first(&bytes).unwrap()))]);
+        let given = map(&[("properties", nested(&users))]);
+        let rule = rule(&map(&[("correlation-filter", nested(&given))])).unwrap();
+        let shown = answer(&[StoredRule { rule, created_at: Timestamp::default() }], 10_000);
+        let entry = [b"\xa1\x03key", &bytes[..]].concat();
+        assert!(shown.windows(entry.len()).any(|part| part == entry), "{bytes:x?} in {shown:x?}");
+    }
+    // No integer here, so it is a double.
+    let users = map(&[("key", AnnotationValue::Ulong(u64::MAX))]);
+    let given = map(&[("properties", nested(&users))]);
+    let rule = rule(&map(&[("correlation-filter", nested(&given))])).unwrap();
+    let shown = answer(&[StoredRule { rule, created_at: Timestamp::default() }], 10_000);
+    assert!(shown.windows(6).any(|part| part == b"\xa1\x03key\x82"), "{shown:x?}");
 }
 
 #[test]
