@@ -42,13 +42,12 @@ declare(
         "many-sessions": {},
         "heartbeat": {},
         "topic-selector": {"subscriptions": {}},
+        "drain": {},
     },
 )
 declare_with_broker(suite, program, {"delivery-delay": {}})
 declare_restart(suite, program)
 declare_with_namespaces(suite, program, "namespaces")
-
-suite.skip("drain", "go-amqp 1.0.2 has no API for it")
 
 if __name__ == "__main__":
     suite.run()

@@ -17,6 +17,7 @@ var cases = map[string]func(queue string){
 	"lock-renewal":                  renewal,
 	"lock-loss":                     loss,
 	"delivery-count-to-dead-letter": countToDeadLetter,
+	"drain":                         drain,
 	"peek":                          peek,
 	"two-competing-receivers":       competing,
 	"wrong-key":                     wrongKey,

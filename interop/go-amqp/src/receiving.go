@@ -258,6 +258,27 @@ func competing(queue string) {
 	right.close()
 }
 
+// Credit is given by hand: the client gives none on top of what the case asks for.
+func drain(queue string) {
+	c := connect()
+	receiver := c.receiverAs(queue, &amqp.ReceiverOptions{Credit: -1})
+	check(receiver.IssueCredit(10))
+	check(receiver.DrainCredit(soon(), nil))
+	c.send(queue, "a", "b", "c")
+	receiver.isEmpty()
+	check(receiver.IssueCredit(2))
+	receiver.take("a")
+	receiver.take("b")
+	check(receiver.IssueCredit(5))
+	receiver.take("c")
+	check(receiver.DrainCredit(soon(), nil))
+	c.send(queue, "d")
+	receiver.isEmpty()
+	check(receiver.IssueCredit(1))
+	receiver.take("d")
+	c.close()
+}
+
 func selector(topic string) {
 	c := connect()
 	filter := amqp.NewSelectorFilter("colour = 'red' AND n > 1")

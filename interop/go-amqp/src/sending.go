@@ -136,7 +136,7 @@ func roundTrip(queue string) {
 	simple := []any{
 		true, uint8(200), int8(-100), uint16(65_000), int16(-30_000), uint32(4_000_000_000), int32(-2_000_000_000),
 		uint64(18_446_744_073_709_551_615), int64(-4_611_686_018_427_387_904), float32(1.25), 2.5,
-		time.UnixMilli(1_896_321_906_789).UTC(), amqp.UUID{1, 2, 3, 15: 16}, []byte("bytes"), "grüße ✓",
+		time.UnixMilli(1_896_321_906_789), amqp.UUID{1, 2, 3, 15: 16}, []byte("bytes"), "grüße ✓",
 	}
 	properties := map[string]any{}
 	for _, value := range simple {
@@ -144,7 +144,7 @@ func roundTrip(queue string) {
 	}
 	nested := map[string]any{"a": []int64{1, 2, 3}, "b": map[string]any{"c": 2.5}}
 	group := uint32(3)
-	created := time.UnixMilli(1_796_321_906_789).UTC()
+	created := time.UnixMilli(1_796_321_906_789)
 	fields := amqp.MessageProperties{
 		MessageID: amqp.UUID{9: 7}, CorrelationID: uint64(7), UserID: []byte("user"), To: text("there"),
 		Subject: text("the subject"), ReplyTo: text("back"), ContentType: text("text/plain"),
