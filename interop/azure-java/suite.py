@@ -31,6 +31,8 @@ declare(
     | {
         "oversized-message": A_MEBIBYTE,
         "send-batch": A_MEBIBYTE,
+        # What its sender is told; the case lowers it at once, and says why.
+        "largest-message": {"max_message_bytes": "272 KiB"},
         "footer-with-string-keys": {},
         "missing-entity-at-once": {},
         "web-socket": {},

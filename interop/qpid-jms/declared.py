@@ -8,6 +8,7 @@ from broker import Broker
 from cases import Context, Suite
 from external import (
     EVERYWHERE,
+    LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
     declare_reconnect,
@@ -32,6 +33,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
         suite,
         program,
         {case: settings for case, settings in EVERYWHERE.items() if case not in NOT_IN_JMS}
+        | LARGEST_MESSAGE
         | {
             "oversized-message": A_MEBIBYTE,
             "send-1000-pipelined": {},

@@ -19,6 +19,7 @@ public final class Main {
         Asynchronous.declare(CASES);
         Administration.declare(CASES);
         Teams.declare(CASES);
+        Largest.declare(CASES);
     }
 
     public static void main(String[] arguments) {

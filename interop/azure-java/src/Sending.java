@@ -107,7 +107,7 @@ final class Sending {
         Client.complete(Client.receiver(builder, queue), "small");
     }
 
-    private static byte[] pattern(int length) {
+    static byte[] pattern(int length) {
         byte[] body = new byte[length];
         for (int index = 0; index < length; index++) {
             body[index] = (byte) (index % 251);

@@ -17,6 +17,7 @@ public final class Main {
         Prefetch.declare(CASES);
         Delays.declare(CASES);
         Failures.declare(CASES);
+        Largest.declare(CASES);
     }
 
     public static void main(String[] arguments) {

@@ -151,7 +151,7 @@ final class Sending {
         }
     }
 
-    private static BytesMessage binary(Session session, byte[] body) throws JMSException {
+    static BytesMessage binary(Session session, byte[] body) throws JMSException {
         BytesMessage message = session.createBytesMessage();
         message.writeBytes(body);
         return message;
@@ -173,11 +173,16 @@ final class Sending {
         }
     }
 
-    private static void large(String queue) throws Exception {
-        byte[] body = new byte[900 << 10];
-        for (int index = 0; index < body.length; index++) {
+    static byte[] pattern(int length) {
+        byte[] body = new byte[length];
+        for (int index = 0; index < length; index++) {
             body[index] = (byte) (index % 251);
         }
+        return body;
+    }
+
+    private static void large(String queue) throws Exception {
+        byte[] body = pattern(900 << 10);
         try (Connection connection = Client.connect("amqp.maxFrameSize=4096")) {
             Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
             Queue there = session.createQueue(queue);
