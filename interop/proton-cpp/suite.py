@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import Suite
-from external import EVERYWHERE, declare, declare_restart
+from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart
 
 program = [str(HERE / "build" / "suite")]
 suite = Suite("proton-cpp", anonymous=True)
@@ -18,6 +18,7 @@ declare(
     suite,
     program,
     EVERYWHERE
+    | LARGEST_MESSAGE
     | {
         "send-1000-pipelined": {},
         "send-pre-settled": {},

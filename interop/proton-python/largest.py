@@ -93,6 +93,7 @@ def largest_message(context: Context, *options) -> None:
     receivers = Receivers(connection, context.queue, list(options))
     sender = connection.create_sender(context.queue, name="sender")
     assert sender.link.remote_max_message_size == LIMIT
+    refused(connection, sender, LIMIT + 1)
     for lowered in (False, True):
         for _ in range(4):
             assert outcome(connection, sender, LIMIT).remote_state == Delivery.ACCEPTED
@@ -102,7 +103,6 @@ def largest_message(context: Context, *options) -> None:
             assert later.link.remote_max_message_size == LOWERED
             refused(connection, later, LOWERED + 1)
         receivers.take_four()
-    refused(connection, sender, LIMIT + 1)
     assert_empty(receivers.locking)
     assert_empty(receivers.dead)
     connection.close()

@@ -86,6 +86,7 @@ function declare(suite) {
     };
     const sender = await client.sender(queue);
     assert.equal(announced(sender), LIMIT);
+    await tooLarge(client, sender, LIMIT + 1);
     for (const isLowered of [false, true]) {
       for (let sent = 0; sent < 4; sent++) accepted(await client.send(sender, ofSize(LIMIT)));
       if (isLowered) {
@@ -96,7 +97,6 @@ function declare(suite) {
       }
       await takeFour(client, receivers);
     }
-    await tooLarge(client, sender, LIMIT + 1);
     assert.ok(await client.isEmpty(receivers.locking));
     assert.ok(await client.isEmpty(receivers.dead));
     await client.close();

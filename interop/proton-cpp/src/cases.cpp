@@ -533,6 +533,7 @@ const std::map<std::string, std::function<void(const setting&)>> CASES{
     {"missing-queue", missing_queue},
     {"oversized-message", oversized_message},
     {"large-message", large_message},
+    {"largest-message", largest_message},
     {"drain", drain},
     {"annotations-and-header", annotations_and_header},
     {"round-trip", round_trip},

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <proton/annotation_key.hpp>
 #include <proton/binary.hpp>
 #include <proton/codec/map.hpp>
 #include <proton/codec/vector.hpp>
+#include <proton/message_id.hpp>
 #include <proton/symbol.hpp>
 #include <proton/timestamp.hpp>
 #include <proton/uuid.hpp>
