@@ -164,12 +164,12 @@ fn tell(
 }
 
 #[test]
-fn dotnet_administers_as_recorded() {
+fn scripted_dotnet_administers_as_recorded() {
     DOTNET.replay(include_str!("administration/dotnet.http"));
 }
 
 #[test]
-fn java_administers_as_recorded() {
+fn scripted_java_administers_as_recorded() {
     JAVA.replay(include_str!("administration/java.http"));
 }
 
@@ -179,7 +179,7 @@ fn scripted_go_administers_as_recorded() {
 }
 
 #[test]
-fn python_administers_as_recorded() {
+fn scripted_python_administers_as_recorded() {
     PYTHON.replay(include_str!("administration/python.http"));
 }
 
@@ -189,7 +189,7 @@ fn every_refusal_has_its_status_its_code_and_its_headers() {
 }
 
 #[test]
-fn javascript_administers_as_recorded() {
+fn scripted_javascript_administers_as_recorded() {
     JAVASCRIPT.replay(include_str!("administration/javascript.http"));
 }
 
@@ -251,14 +251,14 @@ fn makes_uses_and_ends(
 }
 
 #[test]
-fn dotnet_makes_uses_and_deletes_everything() {
+fn scripted_dotnet_makes_uses_and_deletes_everything() {
     let (makes, ends) =
         (include_str!("administration/dotnet-makes.http"), include_str!("administration/dotnet-ends.http"));
     makes_uses_and_ends(&DOTNET, &sdk_dotnet::DOTNET, Some("high"), (makes, ends));
 }
 
 #[test]
-fn java_makes_uses_and_deletes_everything() {
+fn scripted_java_makes_uses_and_deletes_everything() {
     let (makes, ends) =
         (include_str!("administration/java-makes.http"), include_str!("administration/java-ends.http"));
     makes_uses_and_ends(&JAVA, &sdk_java::JAVA, Some("high"), (makes, ends));

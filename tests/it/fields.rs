@@ -160,12 +160,12 @@ fn reads_all(dialect: &Dialect) {
 }
 
 #[test]
-fn dotnet_reads_partitions_sources_and_lifetimes() {
+fn scripted_dotnet_reads_partitions_sources_and_lifetimes() {
     reads_all(&DOTNET);
 }
 
 #[test]
-fn java_reads_partitions_sources_and_lifetimes() {
+fn scripted_java_reads_partitions_sources_and_lifetimes() {
     reads_all(&JAVA);
 }
 

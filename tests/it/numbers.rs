@@ -177,14 +177,14 @@ fn purges(dialect: &Dialect) {
 }
 
 #[test]
-fn dotnet_schedules_defers_and_purges() {
+fn scripted_dotnet_schedules_defers_and_purges() {
     schedules(&DOTNET);
     defers(&DOTNET);
     purges(&DOTNET);
 }
 
 #[test]
-fn java_schedules_defers_and_purges() {
+fn scripted_java_schedules_defers_and_purges() {
     schedules(&JAVA);
     defers(&JAVA);
     purges(&JAVA);

@@ -68,77 +68,77 @@ fn message(text: &str) -> Bytes {
 }
 
 #[test]
-fn lite_sends_and_receives_across_the_wrap_of_its_transfer_ids() {
+fn scripted_lite_sends_and_receives_across_the_wrap_of_its_transfer_ids() {
     plain_sdks::sends_and_receives(&LITE);
 }
 
 #[test]
-fn lite_drains() {
+fn scripted_lite_drains() {
     plain_sdks::drains(&LITE);
 }
 
 #[test]
-fn lite_pipelines_a_thousand_sends() {
+fn scripted_lite_pipelines_a_thousand_sends() {
     plain_cases::pipelines(&LITE);
 }
 
 #[test]
-fn lite_sends_settled_and_is_told_nothing() {
+fn scripted_lite_sends_settled_and_is_told_nothing() {
     plain_cases::sends_settled(&LITE);
 }
 
 #[test]
-fn lite_counts_to_the_dead_letters() {
+fn scripted_lite_counts_to_the_dead_letters() {
     plain_cases::counts_to_the_dead_letters(&LITE);
 }
 
 #[test]
-fn lite_tells_why_it_rejects() {
+fn scripted_lite_tells_why_it_rejects() {
     plain_cases::tells_why(&LITE);
 }
 
 #[test]
-fn lite_receivers_compete() {
+fn scripted_lite_receivers_compete() {
     plain_cases::competes(&LITE);
 }
 
 #[test]
-fn lite_settles_too_late_in_vain() {
+fn scripted_lite_settles_too_late_in_vain() {
     plain_cases::comes_too_late(&LITE);
 }
 
 #[test]
-fn lite_settles_late_what_it_holds() {
+fn scripted_lite_settles_late_what_it_holds() {
     plain_cases::settles_late(&LITE);
 }
 
 #[test]
-fn lite_is_refused_with_a_wrong_key() {
+fn scripted_lite_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&LITE);
 }
 
 #[test]
-fn lite_is_told_of_a_message_that_is_too_large() {
+fn scripted_lite_is_told_of_a_message_that_is_too_large() {
     plain_cases::is_told_of_a_size(&LITE);
 }
 
 #[test]
-fn lite_settles_in_every_way() {
+fn scripted_lite_settles_in_every_way() {
     plain_sdks::settles(&LITE);
 }
 
 #[test]
-fn lite_receivers_give_back_what_they_leave_without_counting() {
+fn scripted_lite_receivers_give_back_what_they_leave_without_counting() {
     plain_sdks::gives_back_what_it_leaves(&LITE);
 }
 
 #[test]
-fn lite_is_told_that_a_queue_is_missing() {
+fn scripted_lite_is_told_that_a_queue_is_missing() {
     plain_sdks::misses_a_queue(&LITE);
 }
 
 #[test]
-fn lite_sends_settled_when_it_wants_no_answer() {
+fn scripted_lite_sends_settled_when_it_wants_no_answer() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &LITE);
     // The mode of the link is not said: each transfer says its own.
@@ -155,7 +155,7 @@ fn lite_sends_settled_when_it_wants_no_answer() {
 }
 
 #[test]
-fn lite_adds_credit_and_takes_it_back() {
+fn scripted_lite_adds_credit_and_takes_it_back() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &LITE);
     peer.sender(QUEUE);
@@ -171,7 +171,7 @@ fn lite_adds_credit_and_takes_it_back() {
 }
 
 #[test]
-fn a_lite_receiver_may_ask_for_settled_messages() {
+fn scripted_lite_receiver_may_ask_for_settled_messages() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &LITE);
     peer.sender(QUEUE);
@@ -185,7 +185,7 @@ fn a_lite_receiver_may_ask_for_settled_messages() {
 }
 
 #[test]
-fn a_lite_receiver_settles_a_range_out_of_order() {
+fn scripted_lite_receiver_settles_a_range_out_of_order() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &LITE);
     peer.sender(QUEUE);

@@ -57,22 +57,22 @@ fn open() -> Open {
 }
 
 #[test]
-fn dotnet_sends_one_message_and_a_batch() {
+fn scripted_dotnet_sends_one_message_and_a_batch() {
     service_bus::sends_and_batches(&DOTNET);
 }
 
 #[test]
-fn dotnet_pipelines_a_thousand_sends() {
+fn scripted_dotnet_pipelines_a_thousand_sends() {
     service_bus::pipelines(&DOTNET);
 }
 
 #[test]
-fn dotnet_counts_to_the_dead_letters() {
+fn scripted_dotnet_counts_to_the_dead_letters() {
     service_bus::counts_to_the_dead_letters(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_told_of_a_refusal_no_sooner_than_a_millisecond_after_its_send() {
+fn scripted_dotnet_is_told_of_a_refusal_no_sooner_than_a_millisecond_after_its_send() {
     // Its library overwrites an outcome that comes before its send call has returned.
     let broker = Broker::with(|config| config.core.max_message_bytes = 4096);
     let mut sdk = Sdk::connect(&broker, &DOTNET);
@@ -89,37 +89,37 @@ fn dotnet_is_told_of_a_refusal_no_sooner_than_a_millisecond_after_its_send() {
 }
 
 #[test]
-fn dotnet_receivers_compete() {
+fn scripted_dotnet_receivers_compete() {
     service_bus::competes(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_told_on_the_link_that_a_lock_is_lost() {
+fn scripted_dotnet_is_told_on_the_link_that_a_lock_is_lost() {
     service_bus::loses_a_lock(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_told_of_a_message_that_is_too_large() {
+fn scripted_dotnet_is_told_of_a_message_that_is_too_large() {
     service_bus::is_told_of_a_size(&DOTNET);
 }
 
 #[test]
-fn dotnet_settles_in_every_way() {
+fn scripted_dotnet_settles_in_every_way() {
     service_bus::settles(&DOTNET);
 }
 
 #[test]
-fn dotnet_receives_and_deletes() {
+fn scripted_dotnet_receives_and_deletes() {
     service_bus::receives_and_deletes(&DOTNET);
 }
 
 #[test]
-fn dotnet_renews_and_settles_by_token() {
+fn scripted_dotnet_renews_and_settles_by_token() {
     service_bus::renews_and_settles_by_token(&DOTNET);
 }
 
 #[test]
-fn dotnet_peeks() {
+fn scripted_dotnet_peeks() {
     service_bus::peeks(&DOTNET);
 }
 
@@ -130,62 +130,62 @@ fn control_source() -> Source {
 }
 
 #[test]
-fn dotnet_commits_and_rolls_back_over_several_entities() {
+fn scripted_dotnet_commits_and_rolls_back_over_several_entities() {
     transactions::cross_entity(&DOTNET, control_source);
 }
 
 #[test]
-fn dotnet_keeps_a_transaction_to_one_entity_without_the_option() {
+fn scripted_dotnet_keeps_a_transaction_to_one_entity_without_the_option() {
     transactions::one_entity_and_send_via(&DOTNET, control_source);
 }
 
 #[test]
-fn dotnet_settles_in_transactions() {
+fn scripted_dotnet_settles_in_transactions() {
     transactions::settles_in_transactions(&DOTNET, control_source);
 }
 
 #[test]
-fn dotnet_accepts_sessions() {
+fn scripted_dotnet_accepts_sessions() {
     sessions::accepts(&DOTNET);
 }
 
 #[test]
-fn dotnet_waits_for_the_next_session() {
+fn scripted_dotnet_waits_for_the_next_session() {
     sessions::waits_for_the_next(&DOTNET);
 }
 
 #[test]
-fn dotnet_keeps_a_session_and_its_state() {
+fn scripted_dotnet_keeps_a_session_and_its_state() {
     sessions::keeps(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
+fn scripted_dotnet_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
     sessions::settles_too_late(&DOTNET);
 }
 
 #[test]
-fn dotnet_settles_the_copies_of_subscriptions_apart() {
+fn scripted_dotnet_settles_the_copies_of_subscriptions_apart() {
     topics::settles_copies_apart(&DOTNET);
 }
 
 #[test]
-fn dotnet_manages_rules() {
+fn scripted_dotnet_manages_rules() {
     topics::manages_rules(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_told_that_an_entity_is_missing() {
+fn scripted_dotnet_is_told_that_an_entity_is_missing() {
     service_bus::misses_an_entity_by_its_token(&DOTNET);
 }
 
 #[test]
-fn dotnet_is_refused_without_a_good_token() {
+fn scripted_dotnet_is_refused_without_a_good_token() {
     service_bus::is_refused_without_a_good_token(&DOTNET);
 }
 
 #[test]
-fn dotnet_finds_its_mechanism_first_and_an_idle_time_out_it_takes() {
+fn scripted_dotnet_finds_its_mechanism_first_and_an_idle_time_out_it_takes() {
     let broker = Broker::start();
     let mut wire = testkit::Wire::connect(broker.address).unwrap();
     wire.script.sasl("MSSBCBS", Some(b"")).open_with(open());
@@ -206,7 +206,7 @@ fn dotnet_finds_its_mechanism_first_and_an_idle_time_out_it_takes() {
 }
 
 #[test]
-fn dotnet_modifies_properties_however_it_settles() {
+fn scripted_dotnet_modifies_properties_however_it_settles() {
     let broker = service_bus::filled(&["abandon", "defer", "dead-letter"]);
     let mut sdk = Sdk::connect(&broker, &DOTNET);
     let channel = sdk.receiver(QUEUE, 3, DOTNET.locking);
@@ -245,7 +245,7 @@ fn dotnet_modifies_properties_however_it_settles() {
 }
 
 #[test]
-fn dotnet_is_refused_a_session_that_the_queue_does_not_have() {
+fn scripted_dotnet_is_refused_a_session_that_the_queue_does_not_have() {
     let broker = Broker::start();
     let mut sdk = Sdk::connect(&broker, &DOTNET);
     sdk.authorize(QUEUE);
@@ -261,7 +261,7 @@ fn dotnet_is_refused_a_session_that_the_queue_does_not_have() {
 }
 
 #[test]
-fn dotnet_settles_what_another_link_received_through_management() {
+fn scripted_dotnet_settles_what_another_link_received_through_management() {
     let broker = Broker::start();
     let mut sender = broker.plain();
     sender.sender(1, QUEUE);
@@ -279,7 +279,7 @@ fn dotnet_settles_what_another_link_received_through_management() {
 }
 
 #[test]
-fn dotnet_works_on_topics_in_transactions() {
+fn scripted_dotnet_works_on_topics_in_transactions() {
     transactions::topics_and_subscriptions(&DOTNET, control_source);
 }
 
@@ -294,7 +294,7 @@ fn shared_session(id: Value, token: Value) -> RawMap {
 }
 
 #[test]
-fn dotnet_is_refused_a_shared_session_and_takes_it_for_itself() {
+fn scripted_dotnet_is_refused_a_shared_session_and_takes_it_for_itself() {
     let settings = EntitySettings { requires_session: true, ..EntitySettings::default() };
     let broker = Broker::with_queue(settings);
     let mut sdk = Sdk::connect(&broker, &DOTNET);

@@ -54,97 +54,97 @@ fn open() -> Open {
 }
 
 #[test]
-fn java_sends_one_message_and_a_batch() {
+fn scripted_java_sends_one_message_and_a_batch() {
     service_bus::sends_and_batches(&JAVA);
 }
 
 #[test]
-fn java_pipelines_a_thousand_sends() {
+fn scripted_java_pipelines_a_thousand_sends() {
     service_bus::pipelines(&JAVA);
 }
 
 #[test]
-fn java_counts_to_the_dead_letters() {
+fn scripted_java_counts_to_the_dead_letters() {
     service_bus::counts_to_the_dead_letters(&JAVA);
 }
 
 #[test]
-fn java_receivers_compete() {
+fn scripted_java_receivers_compete() {
     service_bus::competes(&JAVA);
 }
 
 #[test]
-fn java_is_told_on_the_link_that_a_lock_is_lost() {
+fn scripted_java_is_told_on_the_link_that_a_lock_is_lost() {
     service_bus::loses_a_lock(&JAVA);
 }
 
 #[test]
-fn java_is_told_of_a_message_that_is_too_large() {
+fn scripted_java_is_told_of_a_message_that_is_too_large() {
     service_bus::is_told_of_a_size(&JAVA);
 }
 
 #[test]
-fn java_settles_in_every_way() {
+fn scripted_java_settles_in_every_way() {
     service_bus::settles(&JAVA);
 }
 
 #[test]
-fn java_receives_and_deletes() {
+fn scripted_java_receives_and_deletes() {
     service_bus::receives_and_deletes(&JAVA);
 }
 
 #[test]
-fn java_renews_and_settles_by_token() {
+fn scripted_java_renews_and_settles_by_token() {
     service_bus::renews_and_settles_by_token(&JAVA);
 }
 
 #[test]
-fn java_peeks() {
+fn scripted_java_peeks() {
     service_bus::peeks(&JAVA);
 }
 
 #[test]
-fn java_accepts_sessions() {
+fn scripted_java_accepts_sessions() {
     sessions::accepts(&JAVA);
 }
 
 #[test]
-fn java_waits_for_the_next_session() {
+fn scripted_java_waits_for_the_next_session() {
     sessions::waits_for_the_next(&JAVA);
 }
 
 #[test]
-fn java_keeps_a_session_and_its_state() {
+fn scripted_java_keeps_a_session_and_its_state() {
     sessions::keeps(&JAVA);
 }
 
 #[test]
-fn java_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
+fn scripted_java_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
     sessions::settles_too_late(&JAVA);
 }
 
 #[test]
-fn java_settles_the_copies_of_subscriptions_apart() {
+fn scripted_java_settles_the_copies_of_subscriptions_apart() {
     topics::settles_copies_apart(&JAVA);
 }
 
 #[test]
-fn java_manages_rules() {
+fn scripted_java_manages_rules() {
     topics::manages_rules(&JAVA);
 }
 
 #[test]
-fn java_is_told_that_an_entity_is_missing() {
+fn scripted_java_is_told_that_an_entity_is_missing() {
     service_bus::misses_an_entity(&JAVA);
 }
 
 #[test]
-fn java_is_refused_without_a_good_token() {
+fn scripted_java_is_refused_without_a_good_token() {
     service_bus::is_refused_without_a_good_token(&JAVA);
 }
 
 #[test]
-fn java_connections_use_the_same_reply_address_without_mixing_answers() {
+fn scripted_java_connections_use_the_same_reply_address_without_mixing_answers() {
     let broker = Broker::start();
     let mut one = Sdk::connect(&broker, &JAVA);
     let mut other = Sdk::connect(&broker, &JAVA);
@@ -158,7 +158,7 @@ fn java_connections_use_the_same_reply_address_without_mixing_answers() {
 }
 
 #[test]
-fn java_sees_a_symbolic_reason_in_a_lost_lock() {
+fn scripted_java_sees_a_symbolic_reason_in_a_lost_lock() {
     let broker = Broker::start();
     let mut sdk = Sdk::connect(&broker, &JAVA);
     let channel = sdk.management();
@@ -169,22 +169,22 @@ fn java_sees_a_symbolic_reason_in_a_lost_lock() {
 }
 
 #[test]
-fn java_commits_and_rolls_back_over_several_entities() {
+fn scripted_java_commits_and_rolls_back_over_several_entities() {
     transactions::cross_entity(&JAVA, || Source::new("here"));
 }
 
 #[test]
-fn java_sends_via_the_entity_it_receives_from() {
+fn scripted_java_sends_via_the_entity_it_receives_from() {
     transactions::one_entity_and_send_via(&JAVA, || Source::new("here"));
 }
 
 #[test]
-fn java_settles_in_transactions() {
+fn scripted_java_settles_in_transactions() {
     transactions::settles_in_transactions(&JAVA, || Source::new("here"));
 }
 
 #[test]
-fn java_is_answered_for_a_rejection_without_any_reason() {
+fn scripted_java_is_answered_for_a_rejection_without_any_reason() {
     let broker = Broker::start();
     let mut sender = broker.plain();
     sender.sender(1, QUEUE);
@@ -209,7 +209,7 @@ fn noted(undeliverable_here: Option<bool>) -> DeliveryState {
 }
 
 #[test]
-fn java_modifies_properties_however_it_settles() {
+fn scripted_java_modifies_properties_however_it_settles() {
     let broker = service_bus::filled(&["abandon", "defer", "dead-letter"]);
     let mut sdk = Sdk::connect(&broker, &JAVA);
     let channel = sdk.receiver(QUEUE, 3, JAVA.locking);
@@ -251,6 +251,6 @@ fn java_modifies_properties_however_it_settles() {
 }
 
 #[test]
-fn java_works_on_topics_in_transactions() {
+fn scripted_java_works_on_topics_in_transactions() {
     transactions::topics_and_subscriptions(&JAVA, || Source::new("here"));
 }

@@ -78,77 +78,77 @@ fn message(text: &str) -> Bytes {
 }
 
 #[test]
-fn protonj2_sends_and_receives() {
+fn scripted_protonj2_sends_and_receives() {
     plain_sdks::sends_and_receives(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_drains() {
+fn scripted_protonj2_drains() {
     plain_sdks::drains(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_pipelines_a_thousand_sends() {
+fn scripted_protonj2_pipelines_a_thousand_sends() {
     plain_cases::pipelines(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_sends_settled_and_is_told_nothing() {
+fn scripted_protonj2_sends_settled_and_is_told_nothing() {
     plain_cases::sends_settled(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_counts_to_the_dead_letters() {
+fn scripted_protonj2_counts_to_the_dead_letters() {
     plain_cases::counts_to_the_dead_letters(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_tells_why_it_rejects() {
+fn scripted_protonj2_tells_why_it_rejects() {
     plain_cases::tells_why(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_receivers_compete() {
+fn scripted_protonj2_receivers_compete() {
     plain_cases::competes(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_settles_too_late_in_vain() {
+fn scripted_protonj2_settles_too_late_in_vain() {
     plain_cases::comes_too_late(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_settles_late_what_it_holds() {
+fn scripted_protonj2_settles_late_what_it_holds() {
     plain_cases::settles_late(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_is_refused_with_a_wrong_key() {
+fn scripted_protonj2_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_is_told_of_a_message_that_is_too_large() {
+fn scripted_protonj2_is_told_of_a_message_that_is_too_large() {
     plain_cases::is_told_of_a_size(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_settles_in_every_way() {
+fn scripted_protonj2_settles_in_every_way() {
     plain_sdks::settles(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_receivers_give_back_what_they_leave_as_failed() {
+fn scripted_protonj2_receivers_give_back_what_they_leave_as_failed() {
     plain_sdks::gives_back_what_it_leaves(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_is_told_that_a_queue_is_missing() {
+fn scripted_protonj2_is_told_that_a_queue_is_missing() {
     plain_sdks::misses_a_queue(&PROTONJ2);
 }
 
 #[test]
-fn protonj2_grants_credit_before_its_attach_is_answered() {
+fn scripted_protonj2_grants_credit_before_its_attach_is_answered() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &PROTONJ2);
     peer.sender(QUEUE);
@@ -169,7 +169,7 @@ fn protonj2_grants_credit_before_its_attach_is_answered() {
 }
 
 #[test]
-fn a_protonj2_stream_ends_in_an_empty_transfer() {
+fn scripted_protonj2_stream_ends_in_an_empty_transfer() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &PROTONJ2);
     peer.sender(QUEUE);
@@ -206,7 +206,7 @@ fn an_aborted_protonj2_stream_leaves_nothing_and_its_id_is_used_up() {
 }
 
 #[test]
-fn a_protonj2_receiver_of_settled_messages_is_told_nothing_more() {
+fn scripted_protonj2_receiver_of_settled_messages_is_told_nothing_more() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &PROTONJ2);
     peer.sender(QUEUE);
@@ -222,7 +222,7 @@ fn a_protonj2_receiver_of_settled_messages_is_told_nothing_more() {
 }
 
 #[test]
-fn a_protonj2_dynamic_receiver_is_refused_with_a_reason() {
+fn scripted_protonj2_dynamic_receiver_is_refused_with_a_reason() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &PROTONJ2);
     let mut dynamic = receiver("dynamic", QUEUE);

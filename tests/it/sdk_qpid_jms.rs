@@ -103,72 +103,72 @@ fn message(text: &str, to: &str) -> Bytes {
 }
 
 #[test]
-fn jms_sends_and_receives() {
+fn scripted_jms_sends_and_receives() {
     plain_sdks::sends_and_receives(&JMS);
 }
 
 #[test]
-fn jms_drains() {
+fn scripted_jms_drains() {
     plain_sdks::drains(&JMS);
 }
 
 #[test]
-fn jms_pipelines_a_thousand_sends() {
+fn scripted_jms_pipelines_a_thousand_sends() {
     plain_cases::pipelines(&JMS);
 }
 
 #[test]
-fn jms_sends_settled_and_is_told_nothing() {
+fn scripted_jms_sends_settled_and_is_told_nothing() {
     plain_cases::sends_settled(&JMS);
 }
 
 #[test]
-fn jms_counts_to_the_dead_letters() {
+fn scripted_jms_counts_to_the_dead_letters() {
     plain_cases::counts_to_the_dead_letters(&JMS);
 }
 
 #[test]
-fn jms_receivers_compete() {
+fn scripted_jms_receivers_compete() {
     plain_cases::competes(&JMS);
 }
 
 #[test]
-fn jms_settles_too_late_in_vain() {
+fn scripted_jms_settles_too_late_in_vain() {
     plain_cases::comes_too_late(&JMS);
 }
 
 #[test]
-fn jms_settles_late_what_it_holds() {
+fn scripted_jms_settles_late_what_it_holds() {
     plain_cases::settles_late(&JMS);
 }
 
 #[test]
-fn jms_is_refused_with_a_wrong_key() {
+fn scripted_jms_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&JMS);
 }
 
 #[test]
-fn jms_is_told_of_a_message_that_is_too_large() {
+fn scripted_jms_is_told_of_a_message_that_is_too_large() {
     plain_cases::is_told_of_a_size(&JMS);
 }
 
 #[test]
-fn jms_settles_in_every_way() {
+fn scripted_jms_settles_in_every_way() {
     plain_sdks::settles(&JMS);
 }
 
 #[test]
-fn jms_consumers_give_back_what_they_leave_as_failed() {
+fn scripted_jms_consumers_give_back_what_they_leave_as_failed() {
     plain_sdks::gives_back_what_it_leaves(&JMS);
 }
 
 #[test]
-fn jms_is_told_that_a_queue_is_missing() {
+fn scripted_jms_is_told_that_a_queue_is_missing() {
     plain_sdks::misses_a_queue(&JMS);
 }
 
 #[test]
-fn jms_reads_its_annotations_as_it_wrote_them() {
+fn scripted_jms_reads_its_annotations_as_it_wrote_them() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
     peer.sender(QUEUE);
@@ -184,7 +184,7 @@ fn jms_reads_its_annotations_as_it_wrote_them() {
 }
 
 #[test]
-fn a_jms_consumer_that_stops_gets_what_is_under_way_and_no_more() {
+fn scripted_jms_consumer_that_stops_gets_what_is_under_way_and_no_more() {
     let broker = Broker::start();
     let (mut producer, mut peer) = (Peer::connect(&broker, &JMS), Peer::connect(&broker, &JMS));
     producer.sender(QUEUE);
@@ -204,7 +204,7 @@ fn a_jms_consumer_that_stops_gets_what_is_under_way_and_no_more() {
 }
 
 #[test]
-fn a_jms_consumer_without_prefetch_pulls_with_one_credit_and_a_drain() {
+fn scripted_jms_consumer_without_prefetch_pulls_with_one_credit_and_a_drain() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
     peer.sender(QUEUE);
@@ -221,7 +221,7 @@ fn a_jms_consumer_without_prefetch_pulls_with_one_credit_and_a_drain() {
 }
 
 #[test]
-fn a_jms_browser_sees_each_message_and_its_end() {
+fn scripted_jms_browser_sees_each_message_and_its_end() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
     peer.sender(QUEUE);
@@ -241,7 +241,7 @@ fn a_jms_browser_sees_each_message_and_its_end() {
 }
 
 #[test]
-fn a_jms_producer_without_destination_sends_by_the_to_of_each_message() {
+fn scripted_jms_producer_without_destination_sends_by_the_to_of_each_message() {
     let broker = Broker::with(|config| config.auto_create = false);
     let mut peer = Peer::connect(&broker, &JMS);
     let mut anonymous = sender("anonymous", "");
@@ -256,7 +256,7 @@ fn a_jms_producer_without_destination_sends_by_the_to_of_each_message() {
 }
 
 #[test]
-fn a_jms_temporary_queue_is_refused_with_a_reason() {
+fn scripted_jms_temporary_queue_is_refused_with_a_reason() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
     // Made through a sender whose target is dynamic.
@@ -353,7 +353,7 @@ fn a_durable_jms_subscriber_finds_what_came_while_it_and_the_broker_were_away() 
 }
 
 #[test]
-fn a_jms_consumer_of_a_queue_gets_what_its_selector_takes() {
+fn scripted_jms_consumer_of_a_queue_gets_what_its_selector_takes() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
     publish_to(&mut peer, QUEUE, "queue", &[("a", "red"), ("b", "grey"), ("c", "red")]);
@@ -369,7 +369,7 @@ fn a_jms_consumer_of_a_queue_gets_what_its_selector_takes() {
 }
 
 #[test]
-fn jms_consumers_share_a_durable_subscription() {
+fn scripted_jms_consumers_share_a_durable_subscription() {
     let broker = Broker::with(with_topic);
     let (mut one, mut two) = (Peer::connect(&broker, &JMS), Peer::connect(&broker, &JMS));
     one.attach(1, durable_subscriber("jobs", true, None));
@@ -381,7 +381,7 @@ fn jms_consumers_share_a_durable_subscription() {
 }
 
 #[test]
-fn jms_consumers_of_a_missing_topic_get_each_message() {
+fn scripted_jms_consumers_of_a_missing_topic_get_each_message() {
     let broker = Broker::with(|config| config.auto_create = true);
     let mut peer = Peer::connect(&broker, &JMS);
     for handle in [1, 2] {

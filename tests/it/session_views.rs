@@ -191,13 +191,13 @@ fn looks_into_a_session(dialect: &Dialect) {
 }
 
 #[test]
-fn dotnet_lists_sessions_and_looks_into_them() {
+fn scripted_dotnet_lists_sessions_and_looks_into_them() {
     lists_sessions(&DOTNET);
     looks_into_a_session(&DOTNET);
 }
 
 #[test]
-fn java_lists_sessions_and_looks_into_them() {
+fn scripted_java_lists_sessions_and_looks_into_them() {
     lists_sessions(&JAVA);
     looks_into_a_session(&JAVA);
 }

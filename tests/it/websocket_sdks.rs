@@ -58,7 +58,7 @@ fn works_plain_and_with_tls(dialect: &Dialect, path: &str, protocol: &str) {
 }
 
 #[test]
-fn dotnet_java_and_go_work_over_tls() {
+fn scripted_dotnet_java_and_go_work_over_tls() {
     let certificates = Certificates::new();
     for dialect in [&DOTNET, &JAVA, &GO] {
         // On the port for TLS alone, and on the one for both.
@@ -70,12 +70,12 @@ fn dotnet_java_and_go_work_over_tls() {
 }
 
 #[test]
-fn dotnet_works_over_websocket() {
+fn scripted_dotnet_works_over_websocket() {
     works_plain_and_with_tls(&DOTNET, "/$servicebus/websocket/", "amqp");
 }
 
 #[test]
-fn java_works_over_websocket() {
+fn scripted_java_works_over_websocket() {
     works_plain_and_with_tls(&JAVA, "/$servicebus/websocket", "AMQPWSB10");
 }
 

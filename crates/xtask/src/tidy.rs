@@ -11,6 +11,7 @@ mod fuzz;
 mod layout;
 mod libraries;
 mod map;
+mod promises;
 mod reasons;
 mod requirements;
 mod sources;
@@ -32,6 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     layout::check(&files, &mut findings);
     sources::check(workspace, &files, &mut findings)?;
     requirements::check(workspace, &files, &mut findings)?;
+    promises::check(workspace, &files, &mut findings)?;
     documented::check(workspace, &files, &mut findings)?;
     map::check(workspace, &files, &mut findings)?;
     if args.flag("--figures") {

@@ -116,14 +116,14 @@ fn through_masstransit(sdk: &mut Sdk<'_>) {
 }
 
 #[test]
-fn masstransit_starts_and_starts_again_and_its_events_arrive() {
+fn scripted_masstransit_starts_and_starts_again_and_its_events_arrive() {
     let (first, second) = starts(&sdk_dotnet::DOTNET, masstransit, through_masstransit);
     assert_eq!((first.made.len(), first.found.len(), first.updated.len()), (9, 0, 0), "{first:?}");
     assert_eq!((second.made.len(), second.found.len(), second.updated.len()), (0, 5, 3), "{second:?}");
 }
 
 #[test]
-fn masstransit_changes_a_filter_publishes_faults_and_takes_subscriptions_back() {
+fn scripted_masstransit_changes_a_filter_publishes_faults_and_takes_subscriptions_back() {
     let broker = fresh();
     masstransit(&broker);
     let changed = masstransit_with(&broker, "amount &lt; 100");

@@ -76,7 +76,7 @@ fn through_nservicebus_with_one_topic(sdk: &mut Sdk<'_>) {
 }
 
 #[test]
-fn nservicebus_starts_and_starts_again_and_its_events_arrive() {
+fn scripted_nservicebus_starts_and_starts_again_and_its_events_arrive() {
     let (first, second) =
         starts(&sdk_dotnet::DOTNET, nservicebus_with_one_topic, through_nservicebus_with_one_topic);
     assert_eq!((first.made.len(), first.found.len()), (7, 0), "{first:?}");
@@ -101,7 +101,7 @@ fn nservicebus_with_topics(broker: &Broker) -> Start {
 }
 
 #[test]
-fn nservicebus_starts_with_a_topic_for_each_event_and_unsubscribes() {
+fn scripted_nservicebus_starts_with_a_topic_for_each_event_and_unsubscribes() {
     let through = |sdk: &mut Sdk<'_>| {
         publish(sdk, "Shop.OrderTaken", &event("taken", "Shop.OrderTaken, Shop"));
         publish(sdk, "Shop.Outer.Nested", &event("nested", "Shop.Outer+Nested, Shop"));

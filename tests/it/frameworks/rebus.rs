@@ -49,7 +49,7 @@ fn rebus_subscribes(admin: Admin<'_>, start: &mut Start) {
 }
 
 #[test]
-fn rebus_starts_and_starts_again_and_its_events_arrive() {
+fn scripted_rebus_starts_and_starts_again_and_its_events_arrive() {
     let through = |sdk: &mut Sdk<'_>| {
         publish(sdk, REBUS_TOPIC, &message("taken"));
         assert_eq!(take(sdk, "orders", 10, 1), ["taken"]);

@@ -19,7 +19,7 @@ fn spring(broker: &Broker) -> Start {
 }
 
 #[test]
-fn a_spring_application_makes_its_bindings_and_starts_again() {
+fn scripted_spring_application_makes_its_bindings_and_starts_again() {
     let through = |sdk: &mut Sdk<'_>| {
         publish(sdk, "orders", &message("an order"));
         publish(sdk, "events", &message("an event"));

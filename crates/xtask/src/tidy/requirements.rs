@@ -14,7 +14,7 @@ const FILE: &str = "docs/requirements.md";
 const CHECKLIST: &str = "docs/features/amqp-engine.md";
 
 /// Families of statements; a row begins with one of them.
-const FAMILIES: [&str; 5] = ["SET-", "EXP-", "SEQ-", "RTTL-", "CARD-"];
+const FAMILIES: [&str; 6] = ["SET-", "TXN-", "EXP-", "SEQ-", "RTTL-", "CARD-"];
 
 /// One statement and the names in its last column.
 #[derive(Debug, Eq, PartialEq)]
@@ -81,7 +81,7 @@ fn known(workspace: &Workspace, files: &[PathBuf]) -> Fallible<BTreeSet<String>>
 }
 
 /// The functions behind an attribute that makes them tests.
-fn tests_in(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     let marked = ["#[test]", "#[tokio::test"].into_iter().flat_map(|mark| text.split(mark).skip(1));
     let declared = marked.filter_map(|rest| rest.split("fn ").nth(1));
     declared.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
