@@ -1,7 +1,10 @@
 //! Which cases of which client may fail or be missing, and why.
 //!
-//! Invariant: an unlisted failure, an unlisted skip, a listed case that passes and a listed case that
-//! no longer exists are each a failure of the run.
+//! A reason alone is for a case that is skipped. A case that fails names the failure too: the last line of what the suite says
+//! of it.
+//!
+//! Invariant: an unlisted failure, an unlisted skip, a listed case that passes, a listed case that ends in another way than
+//! its line says, and a listed case that no longer exists are each a failure of the run.
 
 use std::collections::BTreeMap;
 
@@ -35,10 +38,34 @@ impl Status {
     }
 }
 
-/// The whole file: one table for each suite, in it `"case" = "reason"`.
+/// The whole file: one table for each suite, in it `"case" = "reason"` for what is skipped and
+/// `"case" = { reason = "…", failure = "…" }` for what fails.
 #[derive(Debug, Default)]
 pub(super) struct Expectations {
-    suites: BTreeMap<String, BTreeMap<String, String>>,
+    suites: BTreeMap<String, BTreeMap<String, Expected>>,
+}
+
+/// How a listed case ends.
+#[derive(Debug, Eq, PartialEq)]
+enum Expected {
+    Skipped,
+    /// With this last line.
+    Failed(String),
+}
+
+impl Expected {
+    fn read(line: &toml::Value) -> Option<Self> {
+        let text = |value: &toml::Value| {
+            value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        match line {
+            toml::Value::Table(line) if line.len() == 2 => {
+                text(line.get("reason")?)?;
+                text(line.get("failure")?).map(Self::Failed)
+            }
+            reason => text(reason).map(|_| Self::Skipped),
+        }
+    }
 }
 
 /// The cases of one suite against what was expected of them.
@@ -56,15 +83,17 @@ impl Expectations {
         let mut suites = BTreeMap::new();
         for (suite, cases) in table {
             let cases = cases.as_table().ok_or_else(|| format!("`{suite}` is not a table"))?;
-            let mut reasons = BTreeMap::new();
-            for (case, reason) in cases {
-                let reason = reason.as_str().unwrap_or_default().trim();
-                if reason.is_empty() {
-                    return Err(format!("`{suite}` / `{case}` has no reason").into());
-                }
-                reasons.insert(case.clone(), reason.to_owned());
+            let mut listed = BTreeMap::new();
+            for (case, line) in cases {
+                let Some(expected) = Expected::read(line) else {
+                    return Err(format!(
+                        "`{suite}` / `{case}` has no reason, or not both a reason and a failure"
+                    )
+                    .into());
+                };
+                listed.insert(case.clone(), expected);
             }
-            suites.insert(suite, reasons);
+            suites.insert(suite, listed);
         }
         Ok(Self { suites })
     }
@@ -74,7 +103,7 @@ impl Expectations {
         let listed = self.suites.get(suite).unwrap_or(&none);
         let mut judged = Judged { counts: Counts::default(), problems: Vec::new(), expected_failures: false };
         for case in cases {
-            judged.add(case, listed.contains_key(&case.name));
+            judged.add(case, listed.get(&case.name));
         }
         for name in listed.keys().filter(|name| !cases.iter().any(|case| case.name == **name)) {
             judged.problem(format!("`{name}` is in expectations.toml and was not reported"), "");
@@ -87,22 +116,28 @@ impl Expectations {
 }
 
 impl Judged {
-    fn add(&mut self, case: &Case, listed: bool) {
+    fn add(&mut self, case: &Case, listed: Option<&Expected>) {
         let name = &case.name;
+        let last = last_line(&case.detail);
         match (case.status, listed) {
-            (Status::Passed, false) => self.counts.passed += 1,
-            (Status::Passed, true) => {
+            (Status::Passed, None) => self.counts.passed += 1,
+            (Status::Passed, Some(_)) => {
                 self.problem(format!("`{name}` passes: take it out of expectations.toml"), "");
             }
-            (Status::Failed | Status::Skipped, true) => {
+            (Status::Skipped, Some(Expected::Skipped)) => self.counts.skipped += 1,
+            (Status::Failed, Some(Expected::Failed(failure))) if failure == last => {
                 self.counts.skipped += 1;
-                self.expected_failures |= case.status == Status::Failed;
+                self.expected_failures = true;
             }
-            (Status::Failed, false) => {
-                self.problem(format!("`{name}` failed: {}", last_line(&case.detail)), &case.detail);
+            (Status::Failed, Some(Expected::Failed(failure))) => {
+                self.problem(
+                    format!("`{name}` failed: {last}; expectations.toml says: {failure}"),
+                    &case.detail,
+                );
             }
-            (Status::Skipped, false) => {
-                self.problem(format!("`{name}` was skipped and is not in expectations.toml"), "");
+            (Status::Failed, _) => self.problem(format!("`{name}` failed: {last}"), &case.detail),
+            (Status::Skipped, _) => {
+                self.problem(format!("`{name}` was skipped, which expectations.toml does not say"), "");
             }
         }
     }
