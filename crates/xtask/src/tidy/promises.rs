@@ -205,7 +205,7 @@ fn marks(text: &str, runs: &[Run<'_>]) -> Vec<String> {
             let promises = rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.contains('✓'));
             if promises && names_a_client(heading) && !known(heading) {
                 broken
-                    .push(format!("the column `{heading}` promises what no client with a version has shown"));
+                    .push(format!("the column `{heading}` has no row with a version in {PAGE} and says neither replayed nor scripted"));
             }
         }
         // A table of clients: each of its rows is a promise.

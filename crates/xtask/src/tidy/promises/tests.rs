@@ -61,7 +61,8 @@ fn a_statement_about_clients_names_a_run_or_says_that_there_was_none() {
 #[test]
 fn a_mark_is_for_a_client_with_a_version_or_says_what_stood_in() {
     let of = |text: &str| marks(text, &runs(PAGE));
-    assert_eq!(of(PAGE), ["the column `Perl SDK` promises what no client with a version has shown"]);
+    let broken = of(PAGE);
+    assert!(broken.len() == 1 && broken[0].starts_with("the column `Perl SDK` has no row"), "{broken:?}");
     let table = |heading: &str| format!("| asked | {heading} |\n|---|---|\n| peek | ✓ |\n");
     for (heading, allowed) in [
         ("Go SDK", true),
