@@ -76,6 +76,7 @@ declare_with_broker(
         "clock-advance": {"lock_duration": "PT5M"},
         "session-lost": SESSIONS,
         "transaction-rollback": {},
+        "rollbacks-to-dead-letter": {"max_delivery_count": 3},
     },
 )
 declare_restart(suite, program)
@@ -102,6 +103,7 @@ suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome")
 suite.skip("anonymous-relay", "a sender of the SDK is always bound to a queue or topic")
 suite.skip("session-listing", "the SDK has no API for it")
+suite.skip("fifty-rollbacks", "the SDK lets a message be settled once, whatever becomes of the transaction")
 
 if __name__ == "__main__":
     suite.run()

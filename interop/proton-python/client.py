@@ -15,6 +15,7 @@ from cases import Context
 
 WAIT = 30  # seconds that a message which must come may take
 SILENCE = 1  # seconds after which a queue counts as empty
+TRANSACTIONAL_STATE = 0x34  # its descriptor; the library has no name for it
 
 
 def connect(context: Context, host: str = "localhost", **options: Any) -> BlockingConnection:
@@ -192,6 +193,11 @@ class Work(TransactionHandler):
         """Waits for the answer to an outcome, and returns its state."""
         self._connection.wait(lambda: delivery.remote_state, timeout=WAIT, msg="an answer")
         return delivery.remote_state
+
+    def has_answered(self, delivery: Any) -> bool:
+        """Whether the last answer to the delivery's outcomes is one of this transaction."""
+        data = delivery.remote.data
+        return delivery.remote_state == TRANSACTIONAL_STATE and bytes(data[0]) == bytes(self._transaction.id)
 
     def commit(self) -> str:
         self._transaction.commit()

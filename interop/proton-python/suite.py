@@ -15,6 +15,7 @@ import delays
 import largest
 import links
 import receiving
+import rollbacks
 import sending
 import subscribers
 import transactions

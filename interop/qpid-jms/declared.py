@@ -49,6 +49,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
             "queue-selector": {},
             "transaction-commit": {},
             "transaction-rollback": {},
+            "rollbacks-to-dead-letter": {"max_delivery_count": 3},
             "transaction-several": {},
             "transaction-connection-loss": {},
             "transaction-listener": {"beside": {"{queue}-results": {}}},

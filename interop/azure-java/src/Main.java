@@ -20,6 +20,7 @@ public final class Main {
         Administration.declare(CASES);
         Teams.declare(CASES);
         Largest.declare(CASES);
+        Rollbacks.declare(CASES);
     }
 
     public static void main(String[] arguments) {

@@ -18,6 +18,7 @@ public final class Main {
         Delays.declare(CASES);
         Failures.declare(CASES);
         Largest.declare(CASES);
+        Rollbacks.declare(CASES);
     }
 
     public static void main(String[] arguments) {
