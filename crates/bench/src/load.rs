@@ -18,6 +18,8 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::setpriority_process;
+
 use crate::Fallible;
 use crate::process_usage::{cpu, rss_kb};
 
@@ -72,6 +74,8 @@ pub(crate) struct Load {
     pub(crate) credit: u32,
     /// Messages that are acknowledged before the receivers ask for the first one.
     pub(crate) starts_behind: u64,
+    /// Nice value of the generator's two threads; zero leaves that of the process.
+    pub(crate) nice: i32,
     pub(crate) extent: Extent,
 }
 
@@ -153,8 +157,10 @@ impl Load {
         let mut senders = sender::Senders::connect(self, peer, &progress)?;
         let mut receivers = receiver::Receivers::connect(self, peer, &progress)?;
         let done = thread::scope(|scope| {
-            let sending = scope.spawn(|| progress.guard(|| senders.run()));
-            let receiving = scope.spawn(|| progress.guard(|| receivers.run()));
+            let sending =
+                scope.spawn(|| progress.guard(|| self.lower_priority().and_then(|()| senders.run())));
+            let receiving =
+                scope.spawn(|| progress.guard(|| self.lower_priority().and_then(|()| receivers.run())));
             let done = work(&progress);
             // Both threads have to end, also after failed work.
             progress.end();
@@ -171,6 +177,14 @@ impl Load {
             end_to_end: receivers.latencies(),
         };
         Ok((done, times))
+    }
+
+    /// Gives the calling thread the nice value of the load. On Linux a thread has its own.
+    fn lower_priority(&self) -> Fallible<()> {
+        if self.nice != 0 {
+            setpriority_process(None, self.nice)?;
+        }
+        Ok(())
     }
 
     fn measure(&self, peer: &Peer, progress: &Progress, drain_limit: Duration) -> Fallible<Outcome> {

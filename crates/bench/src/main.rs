@@ -74,6 +74,10 @@ struct Run {
     /// Megabytes that wait in the full namespace of `neighbours`; the disk needs a little more than that
     #[arg(long, default_value_t = neighbours::BACKLOG_MB)]
     backlog_mb: u64,
+    /// Nice value of the threads that make the full load of `neighbours`. Above 0 the broker and the measured client get a core before
+    /// them, as if the clients of the load were on another machine
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..=19))]
+    nice_load: i32,
     /// Another build of the broker
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -164,6 +168,7 @@ impl LoadArgs {
             pace,
             credit: self.credit,
             starts_behind: 0,
+            nice: 0,
             extent,
         };
         println!("{}", load.run(&peer)?);
@@ -207,10 +212,21 @@ mod tests {
 
     #[test]
     fn the_backlog_and_the_runs_of_the_neighbours_can_be_chosen() {
-        let arguments =
-            ["bench", "--scenario", "neighbours", "--backlog-mb", "200", "--seconds", "2", "--reps", "1"];
+        let arguments = [
+            "bench",
+            "--scenario",
+            "neighbours",
+            "--backlog-mb",
+            "200",
+            "--seconds",
+            "2",
+            "--nice-load",
+            "10",
+        ];
         let run = Cli::try_parse_from(arguments).unwrap().run;
-        assert_eq!((run.backlog_mb, run.seconds, run.reps), (200, 2, 1));
-        assert_eq!(Cli::try_parse_from(["bench"]).unwrap().run.backlog_mb, 3_072);
+        assert_eq!((run.backlog_mb, run.seconds, run.nice_load), (200, 2, 10));
+        let default = Cli::try_parse_from(["bench"]).unwrap().run;
+        assert_eq!((default.backlog_mb, default.nice_load), (3_072, 0));
+        assert!(Cli::try_parse_from(["bench", "--nice-load", "-1"]).is_err());
     }
 }

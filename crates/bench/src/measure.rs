@@ -86,6 +86,7 @@ impl Bench {
             pace: Loop::Closed { window, max_backlog },
             credit: if scenario.durable { window.clamp(100, 1_000) } else { window },
             starts_behind: 0,
+            nice: 0,
             extent: self.extent(),
         };
         let limit = limits.messages(scenario);
@@ -118,6 +119,7 @@ impl Bench {
             pace: Loop::Open { rate },
             credit: 1_000,
             starts_behind: 0,
+            nice: 0,
             extent: self.extent(),
         };
         let sync = scenario.durable.then_some(limits.sync_us);
@@ -313,6 +315,7 @@ fn filling(messages: u64) -> Load {
         pace: Loop::Closed { window: FILL_WINDOW, max_backlog: None },
         credit: 0,
         starts_behind: 0,
+        nice: 0,
         extent: Extent::Messages(messages),
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Neighbours {
     /// Folder of the broker's files, which are removed at the end.
     pub(super) folder: PathBuf,
     pub(super) backlog_mb: u64,
+    /// Nice value of the threads that make the full load.
+    pub(super) nice: i32,
     /// Measured seconds of each namespace, alone and beside the load.
     pub(super) seconds: u64,
 }
@@ -144,6 +146,7 @@ impl Neighbours {
             pace: Loop::Closed { window: FULL_WINDOW, max_backlog: Some(self.backlog()) },
             credit: FULL_WINDOW,
             starts_behind: self.backlog(),
+            nice: self.nice,
             extent: Extent::Time { warm_up: Duration::ZERO, measured: Duration::ZERO },
         }
     }
@@ -160,6 +163,7 @@ impl Neighbours {
             pace: Loop::Open { rate: RATE },
             credit: 1_000,
             starts_behind: 0,
+            nice: 0,
             extent: Extent::Time { warm_up: WARM_UP, measured: self.measured() },
         };
         Sends::of(&load.run(&peer(running, namespace.name))?)
@@ -194,12 +198,14 @@ impl Neighbours {
         let load = measured.as_ref().map(|all| figures::load_rows(all)).unwrap_or_default();
         format!(
             "Neighbours: {} durable sends a second of 1 KiB in one namespace, from the time a send was due to its outcome, {} s, alone\n\
-             and beside another namespace at full load: {FULL_CONNECTIONS} + {FULL_CONNECTIONS} connections, messages of 64 KiB, window {FULL_WINDOW}, {} MB behind.\n\
+             and beside another namespace at full load: {FULL_CONNECTIONS} + {FULL_CONNECTIONS} connections, messages of 64 KiB, window {FULL_WINDOW}, {} MB behind,\n\
+             its generator at nice {}.\n\
              Medians of {}; the ratio is the median of the runs' own ratios. Broker, both generators and the disk are shared: \"sent\n\
              late\" is the delay of the generator itself, which had no core, and the last row is the disk without any broker.\n\n{}\n\n{}\n",
             thousands(u64::from(RATE)),
             self.measured().as_secs(),
             thousands(self.backlog_mb),
+            self.nice,
             reps.max(1),
             table::markdown(&figures::HEADER, &rows).trim_end(),
             table::markdown(&figures::LOAD_HEADER, &load).trim_end(),

@@ -47,6 +47,7 @@ pub(crate) fn run(args: &Run) -> Fallible<bool> {
             binary: ferrybus(args)?,
             folder: folder.join(neighbours::NAME),
             backlog_mb: args.backlog_mb,
+            nice: args.nice_load,
             seconds: args.seconds,
         };
         let measured = plan.run(args.reps);

@@ -151,6 +151,7 @@ fn load(pace: Loop) -> Load {
         pace,
         credit: 100,
         starts_behind: 0,
+        nice: 0,
         extent: Extent::Time { warm_up: Duration::from_millis(50), measured: Duration::from_millis(200) },
     }
 }
@@ -258,4 +259,15 @@ fn the_time_of_a_message_counts_from_when_it_was_due_and_where_that_was_measured
     assert!(0.0 < p50 && p50 <= p99 && p99 <= slowest);
     // The answer is never there before the message was handed over.
     assert!(late <= slowest, "{late} of {slowest}");
+}
+
+#[test]
+fn the_generator_of_a_nice_load_lets_others_have_the_cores() {
+    let nice = Load { nice: 7, ..load(CLOSED) };
+    let of_thread = thread::spawn(move || {
+        nice.lower_priority().unwrap();
+        rustix::process::getpriority_process(None).unwrap()
+    });
+    assert_eq!(of_thread.join().unwrap(), 7);
+    assert_eq!(rustix::process::getpriority_process(None).unwrap(), 0);
 }

@@ -73,5 +73,5 @@ fn the_disk_is_measured_beside_blocks_at_the_wanted_rate() {
 }
 
 fn plan() -> Neighbours {
-    Neighbours { binary: PathBuf::new(), folder: PathBuf::new(), backlog_mb: 3, seconds: 5 }
+    Neighbours { binary: PathBuf::new(), folder: PathBuf::new(), backlog_mb: 3, nice: 0, seconds: 5 }
 }
