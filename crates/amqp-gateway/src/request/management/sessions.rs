@@ -46,14 +46,15 @@ pub(super) fn get_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilde
     Ok(Box::new(move |ticket| Command::GetSessionState { path, session, ticket }))
 }
 
-/// The command of `set-session-state`. Null, or nothing, clears the state.
+/// The command of `set-session-state`. Null, nothing, or no bytes clears the state: the Go SDK writes its `nil` as an
+/// empty binary, and reads none back only from null.
 pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let session = session_id(body)?;
     let state = match body.get("session-state").filter(|state| !state.is_null()) {
         None => None,
         Some(state) => {
             let bytes = state.as_binary().ok_or_else(|| bad("'session-state' must be binary or null"))?;
-            Some(Bytes::copy_from_slice(bytes))
+            (!bytes.is_empty()).then(|| Bytes::copy_from_slice(bytes))
         }
     };
     Ok(Box::new(move |ticket| Command::SetSessionState { path, session, state, ticket }))
