@@ -35,7 +35,7 @@ async def entity_keys(context, style):
         assert [(rule.key_name, list(rule.rights), rule.primary_key) for rule in read] == [
             (rule.key_name, rule.rights, rule.primary_key) for rule in rules
         ]
-        assert all(rule.created_at_utc and rule.modified_at_utc for rule in read)
+        assert not any(rule.created_at_utc or rule.modified_at_utc for rule in read), "no times were given"
         for entity in ("", name):
             async with bus_client(context, style, key_name="till", key=first, entity=entity) as bus:
                 async with bus.get_queue_sender(name) as sender:

@@ -266,7 +266,7 @@ fn what_was_stored_before_flags_were_checked_breaks_no_reader() {
 }
 
 #[test]
-fn authorization_rules_are_shown_again_with_the_brokers_times() {
+fn authorization_rules_are_shown_again_with_the_times_that_were_given_alone() {
     let (first, second) = (key('a'), key('b'));
     let given = format!(
         "<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><ClaimType>SharedAccessKey</ClaimType>\
@@ -275,15 +275,19 @@ fn authorization_rules_are_shown_again_with_the_brokers_times() {
          <PrimaryKey>{first}</PrimaryKey><SecondaryKey>{second}</SecondaryKey></AuthorizationRule>"
     );
     let inside = format!("<AuthorizationRules>{given}</AuthorizationRules>");
-    let mut read = description(EntityKind::Queue, &inside).unwrap();
-    for rule in &mut read.settings.authorization {
-        rule.created_at = Timestamp::from_millis(1_735_689_600_000);
-        rule.modified_at = Timestamp::from_millis(1_735_689_600_500);
+    let modified = "<CreatedTime>2000-01-01T00:00:00Z</CreatedTime><ModifiedTime>2025-01-01T00:00:00.500Z</ModifiedTime>";
+    for times in ["", "<CreatedTime>2000-01-01T00:00:00Z</CreatedTime>", modified] {
+        let inside = inside.replace("<CreatedTime>2000-01-01T00:00:00Z</CreatedTime>", times);
+        let read = description(EntityKind::Queue, &inside).unwrap();
+        let text = shown(&report(EntityKind::Queue, read.settings), "2021-05", true);
+        assert!(text.contains(&inside), "{text}");
     }
+    let never = inside.replace("2000-01-01T00:00:00Z", "0001-01-01T00:00:00Z");
+    let read = description(EntityKind::Queue, &never).unwrap();
     let text = shown(&report(EntityKind::Queue, read.settings), "2021-05", true);
-    let times = "<CreatedTime>2025-01-01T00:00:00Z</CreatedTime><ModifiedTime>2025-01-01T00:00:00.500Z</ModifiedTime>";
-    let expected = inside.replace("<CreatedTime>2000-01-01T00:00:00Z</CreatedTime>", times);
-    assert!(text.contains(&expected), "{text}");
+    assert!(!text.contains("CreatedTime"), "{text}");
+    let wrong = description(EntityKind::Queue, &inside.replace("2000-01-01T00:00:00Z", "yesterday"));
+    assert_eq!(wrong.unwrap_err(), "`CreatedTime` is 'yesterday', expected a date and time");
     // A subscription has none of its own.
     assert_eq!(description(EntityKind::Subscription, &inside).unwrap().settings.authorization, []);
 }

@@ -1,6 +1,6 @@
 //! Authorization rules: keys of one entity, and the rights that each grants there (`docs/features/tokens.md`).
 //!
-//! Invariant: no key is part of a `Debug` text or of an error; a rule that is given again as it was keeps its times.
+//! Invariant: no key is part of a `Debug` text or of an error.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use crate::{EntityError, Timestamp};
 const RULES_MAX: usize = 12;
 /// Most characters in the name of a rule.
 const NAME_CHARS_MAX: usize = 256;
-/// Characters of a key: 32 bytes as base64 writes them, the last one for padding.
+/// Characters of a key, whatever they say. The SDK for .NET checks this length alone (`SupportedSASKeyLength`), and the
+/// tests of the one for Go write 22 bytes in hexadecimal digits.
 const KEY_CHARS: usize = 44;
 /// Name of the property in error texts.
 const PROPERTY: &str = "AuthorizationRules";
@@ -43,15 +44,19 @@ impl KeyText {
     }
 
     fn check(&self) -> Result<(), EntityError> {
-        let is_base64 =
-            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
-        match self.0.strip_suffix('=') {
-            Some(body) if self.0.len() == KEY_CHARS && is_base64(body) => Ok(()),
-            _ => {
-                let value = format!("a key of {} characters", self.0.chars().count());
-                out_of_range(PROPERTY, value, "keys of 32 bytes in base64: 44 characters")
-            }
+        // A space would be lost at the ends of an XML element or in a connection string.
+        if !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return out_of_range(
+                PROPERTY,
+                "a key with others".to_owned(),
+                "keys of visible ASCII characters",
+            );
         }
+        if self.0.len() != KEY_CHARS {
+            let value = format!("a key of {} characters", self.0.len());
+            return out_of_range(PROPERTY, value, "keys of 44 characters");
+        }
+        Ok(())
     }
 }
 
@@ -72,9 +77,9 @@ pub struct AuthorizationRule {
     pub primary: KeyText,
     /// The other key, just as good.
     pub secondary: Option<KeyText>,
-    /// When it was first given; the broker says so.
+    /// As its client says, zero where it says nothing; of a key of a namespace the time when it was first given.
     pub created_at: Timestamp,
-    /// When its rights or keys were last changed; the broker says so.
+    /// As its client says, zero where it says nothing; of a key of a namespace the time of its last change.
     pub modified_at: Timestamp,
 }
 
@@ -98,10 +103,6 @@ impl AuthorizationRule {
         self.primary.check()?;
         self.secondary.as_ref().map_or(Ok(()), KeyText::check)
     }
-
-    fn says_the_same(&self, other: &Self) -> bool {
-        self.rights == other.rights && self.primary == other.primary && self.secondary == other.secondary
-    }
 }
 
 /// Refuses what no entity may have.
@@ -117,15 +118,6 @@ pub(crate) fn check(rules: &[AuthorizationRule]) -> Result<(), EntityError> {
         }
     }
     Ok(())
-}
-
-/// Says since when the rules are there and when they were changed, of an entity that had those of `before`.
-pub(crate) fn date(rules: &mut [AuthorizationRule], before: &[AuthorizationRule], now: Timestamp) {
-    for rule in rules {
-        let old = before.iter().find(|old| old.name == rule.name);
-        rule.created_at = old.map_or(now, |old| old.created_at);
-        rule.modified_at = old.filter(|old| old.says_the_same(rule)).map_or(now, |old| old.modified_at);
-    }
 }
 
 #[cfg(test)]

@@ -60,23 +60,19 @@ fn a_watcher_is_told_of_each_change_and_of_nothing_else() {
 }
 
 #[test]
-fn keys_are_dated_by_the_broker() {
+fn times_of_keys_are_those_of_the_client() {
     let mut broker = Broker::new();
-    let began = broker.now;
-    broker.create(
-        "q",
-        with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'a', &[AccessRight::Send])]),
-    );
+    let (created_at, modified_at) = (Timestamp::from_millis(7), Timestamp::from_millis(9));
+    let dated = AuthorizationRule { created_at, modified_at, ..rule("dated", 'a', &[AccessRight::Send]) };
+    broker.create("q", with(vec![dated.clone(), rule("other", 'a', &[AccessRight::Send])]));
     broker.wait(1_000);
-    broker.update(
-        "q",
-        with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'b', &[AccessRight::Send])]),
-    );
+    broker.update("q", with(vec![rule("other", 'b', &[AccessRight::Send]), dated]));
     let times = |core: &crate::Core| {
         let rules = core.entity("q").unwrap().settings.authorization.clone();
         rules.iter().map(|rule| (rule.created_at, rule.modified_at)).collect::<Vec<_>>()
     };
-    assert_eq!(times(&broker.core), [(began, began), (began, broker.now)]);
+    let none = (Timestamp::default(), Timestamp::default());
+    assert_eq!(times(&broker.core), [none, (created_at, modified_at)]);
     assert_eq!(times(&broker.replayed()), times(&broker.core));
 }
 

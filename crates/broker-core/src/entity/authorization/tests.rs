@@ -39,11 +39,13 @@ fn rules_are_checked_at_their_bounds() {
         (rights(&[Listen, Send, Manage]), true),
         (rights(&[Send, Listen, Send]), false),
         (primary(&format!("{}=", a(43))), true),
-        (primary(&format!("{}=", a(42))), false),
-        (primary(&format!("{}=", a(44))), false),
-        (primary(&a(44)), false),
-        (primary(&format!("{}-=", a(42))), false),
-        (primary(&format!("{}==", a(42))), false),
+        (primary(&a(44)), true),
+        (primary(&a(43)), false),
+        (primary(&a(45)), false),
+        (primary(&format!("{}-;=\"<", a(39))), true),
+        (primary(&format!("{} {}", a(22), a(21))), false),
+        (primary(&format!("{}\0", a(43))), false),
+        (primary(&format!("{}ä", a(42))), false),
         (primary(""), false),
         (secondary(""), false),
         (secondary(&format!("{}+/=", a(41))), true),
@@ -67,26 +69,24 @@ fn an_entity_has_twelve_rules_at_most_and_each_name_once() {
 
 #[test]
 fn no_text_that_leaves_has_a_key() {
-    let secret = "s".repeat(44);
+    let secret = "s".repeat(45);
     let wrong = AuthorizationRule { primary: KeyText::new(secret.as_str()), ..rule("k") };
     assert!(!format!("{wrong:?}").contains(&secret));
     assert!(!check(&[wrong]).unwrap_err().to_string().contains(&secret));
 }
 
 #[test]
-fn a_rule_keeps_its_times_until_it_says_something_else() {
-    let at = Timestamp::from_millis;
-    let mut first = vec![rule("same"), rule("rights"), rule("key"), rule("gone")];
-    date(&mut first, &[], at(1));
-    let mut second = vec![
-        rule("new"),
-        AuthorizationRule { secondary: None, ..rule("key") },
-        AuthorizationRule { rights: vec![AccessRight::Manage], ..rule("rights") },
-        rule("same"),
+fn a_key_is_refused_for_its_length_or_for_its_characters() {
+    let refused = |text: &str| {
+        let wrong = AuthorizationRule { primary: KeyText::new(text), ..rule("k") };
+        check(&[wrong]).unwrap_err().to_string()
+    };
+    let cases = [
+        ("a".repeat(43), "a key of 43 characters", "keys of 44 characters"),
+        ("ä".repeat(44), "a key with others", "keys of visible ASCII characters"),
     ];
-    date(&mut second, &first, at(2));
-    let times: Vec<_> = second.iter().map(|rule| (&*rule.name, rule.created_at, rule.modified_at)).collect();
-    let expected =
-        [("new", at(2), at(2)), ("key", at(1), at(2)), ("rights", at(1), at(2)), ("same", at(1), at(1))];
-    assert_eq!(times, expected);
+    for (text, value, allowed) in cases {
+        let said = refused(&text);
+        assert!(said.contains(value) && said.contains(allowed), "{said}");
+    }
 }
