@@ -8,7 +8,7 @@ use crate::{
     EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId, Rule,
     SUBSCRIPTIONS_PER_TOPIC, Timestamp,
     call::Cx,
-    entity::{authorization, name},
+    entity::name,
     messages::Messages,
     record::{Definition, Stores},
     store::{Entity, Role, Store},
@@ -83,7 +83,6 @@ impl EntityAdmin<'_> {
             return Err(EntityError::LimitReached { what: "entities", limit });
         }
         let stores = self.messages.entities.next_stores()?;
-        authorization::date(&mut settings.authorization, &[], cx.now);
         let definition = Definition {
             kind,
             stores,

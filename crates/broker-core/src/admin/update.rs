@@ -8,7 +8,7 @@ use super::entities::EntityAdmin;
 use crate::{
     AttachError, Effect, EntityError, EntityKind, EntitySettings, EntityVersion, Output, QueueId,
     call::Cx,
-    entity::{authorization, name, status::Use},
+    entity::{name, status::Use},
     link::{attachments::Attachments, client::Link},
     namespace::Namespace,
     record::Definition,
@@ -50,11 +50,9 @@ impl EntityUpdates<'_> {
         if entity.definition.kind == EntityKind::Subscription {
             settings.enable_partitioning = entity.definition.settings.enable_partitioning;
         }
-        settings.check_update(&entity.definition.settings)?;
+        settings.check_update(entity.definition.kind, &entity.definition.settings)?;
         settings.status.check(entity.definition.kind)?;
-        let before = &entity.definition.settings.authorization;
-        authorization::date(&mut settings.authorization, before, cx.now);
-        let has_other_keys = settings.authorization != *before;
+        let has_other_keys = settings.authorization != entity.definition.settings.authorization;
         let accessed_at = self.state.messages.entities.accessed_at(&entity.definition);
         // Two updates never have the same time, because clients recognise a version of an entity by it.
         let updated_at = cx.now.max(entity.definition.updated_at.after(Duration::from_millis(1)));
@@ -76,6 +74,7 @@ impl EntityUpdates<'_> {
     /// messages are forwarded.
     fn start_forwarding(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         let Some(entity) = self.state.main_of(queue) else { return };
+        let entity_name = entity.definition.name.clone();
         for id in entity.definition.stores.all() {
             let Some(store) =
                 self.state.messages.entities.stores.get_mut(&id).filter(|store| store.forwards.is_some())
@@ -83,12 +82,21 @@ impl EntityUpdates<'_> {
                 continue;
             };
             let links: Vec<_> = store.links.attached.iter().copied().collect();
+            store.begin_order_anew();
             self.state.messages.entities.agenda.wake(store);
             for (client, link) in links {
-                if self.state.links.is_consumer(client, link) {
-                    Attachments::of(self.state).close_link(cx, client, link);
-                    cx.tell(client, Effect::EntityForwards { link });
-                }
+                let made = self.state.links.clients.get(&client).and_then(|client| client.links.get(&link));
+                let effect = match made {
+                    Some(Link::Consumer { .. }) => Effect::EntityForwards { link },
+                    // It waits for a session, and never was open.
+                    Some(Link::Acceptor { .. }) => {
+                        let error = AttachError::Forwards(entity_name.clone());
+                        Effect::AttachRefused { link, error }
+                    }
+                    Some(Link::Producer { .. }) | None => continue,
+                };
+                Attachments::of(self.state).close_link(cx, client, link);
+                cx.tell(client, effect);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a request that is answered with an error has changed nothing.
 
-use crate::{QuotaError, SequenceNumber};
+use crate::{EntityKind, QuotaError, SequenceNumber};
 
 /// Name of the limit of subscriptions of a topic in [`EntityError::LimitReached`].
 pub const SUBSCRIPTIONS_PER_TOPIC: &str = "subscriptions per topic";
@@ -50,9 +50,9 @@ pub enum EntityError {
     /// The entity is no subscription.
     #[error("`{0}` is not a subscription")]
     NotASubscription(Box<str>),
-    /// A property that is fixed at creation.
-    #[error("`{property}` cannot be changed after creation")]
-    Immutable { property: &'static str },
+    /// A property that is fixed at creation. The text is the service's: tests of SDKs look for it.
+    #[error("the value for the {property} property of an existing {kind:?} cannot be changed")]
+    Immutable { property: &'static str, kind: EntityKind },
     /// The tier that the broker behaves as has no such thing.
     #[error("`{what}` is not available in the {profile} profile")]
     NotInProfile { what: &'static str, profile: &'static str },

@@ -235,10 +235,10 @@ impl EntitySettings {
     }
 
     /// Refuses the change of what is fixed at creation.
-    pub(crate) fn check_update(&self, before: &Self) -> Result<(), EntityError> {
+    pub(crate) fn check_update(&self, kind: EntityKind, before: &Self) -> Result<(), EntityError> {
         let mut fixed = EntityProperty::rows().filter(|row| row.is_fixed);
         match fixed.find(|row| row.get(self) != row.get(before)) {
-            Some(row) => Err(EntityError::Immutable { property: row.element }),
+            Some(row) => Err(EntityError::Immutable { property: row.element, kind }),
             None => Ok(()),
         }
     }

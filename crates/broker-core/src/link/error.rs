@@ -41,7 +41,10 @@ pub enum AttachError {
     #[error("`{0}` forwards its messages, so they cannot be received from it")]
     Forwards(Box<str>),
     /// The entity has sessions, and the consumer named none.
-    #[error("`{0}` requires sessions: it can be received from by session only")]
+    /// The text is the service's: tests of SDKs look for it.
+    #[error(
+        "it is not possible for an entity that requires sessions to create a non-sessionful message receiver. The entity is `{0}`"
+    )]
     SessionRequired(Box<str>),
     /// The consumer named a session, and the entity has none.
     #[error("`{0}` does not require sessions: it cannot be received from by session")]

@@ -58,11 +58,6 @@ impl LinkTable {
         }
     }
 
-    pub(crate) fn is_consumer(&self, client: ClientId, link: LinkId) -> bool {
-        let link = self.clients.get(&client).and_then(|client| client.links.get(&link));
-        matches!(link, Some(Link::Consumer { .. }))
-    }
-
     pub(crate) fn is_awaited(&self, store: &Store) -> bool {
         store.links.attached.iter().any(|(client, link)| {
             match self.clients.get(client).and_then(|client| client.links.get(link)) {

@@ -25,6 +25,8 @@ use broker_filter::{SystemProperty, Value};
 
 /// Most hops of a forwarded message.
 const HOPS_MAX: u8 = 4;
+/// Dead-letter reason of a message that goes in a circle.
+const HOPS_EXCEEDED: &str = "MaxTransferHopCountExceeded";
 /// When to try again what failed for lack of room in the broker itself, or at a target that remembers no more ids.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -169,8 +171,16 @@ impl Forwarder<'_> {
             let error = PublishError::NotFound(Box::from(&**target));
             return Err(Failure::of(&error));
         };
+        let own = self.messages.main_of(queue).map(|entity| entity.definition.stores.queue);
+        if target == queue {
+            return Err(Some(Failure::circle()));
+        }
         let payload = record.clone().into_payload();
         let mut message = (self.messages.config.describe)(cx.now, &payload);
+        if own == Some(target) {
+            // The entity remembers the id of its own dead letter, which would be dropped as a duplicate.
+            message.message_id = None;
+        }
         message.durable = record.index.flags & DURABLE != 0;
         // Records that were read have been decoded before.
         message.take_changes(&record.properties().unwrap_or_default());
@@ -255,7 +265,13 @@ impl Failure {
     fn hops() -> Self {
         let description =
             format!("The message was forwarded {HOPS_MAX} times, which is the most that is allowed.");
-        Self { reason: "MaxTransferHopCountExceeded", description }
+        Self { reason: HOPS_EXCEEDED, description }
+    }
+
+    /// Of a message that its entity would forward to itself, again and again.
+    fn circle() -> Self {
+        let description = "The entity forwards its messages to itself.".to_owned();
+        Self { reason: HOPS_EXCEEDED, description }
     }
 
     fn properties() -> Self {

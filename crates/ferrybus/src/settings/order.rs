@@ -31,7 +31,9 @@ fn needs(plan: &EntityPlan) -> impl Iterator<Item = String> {
         .then(|| plan.name.split_once("/Subscriptions/").map(|(topic, _)| topic))
         .flatten();
     let targets = [plan.settings.forward_to.as_deref(), plan.settings.forward_dead_lettered_to.as_deref()];
-    let needed = targets.into_iter().chain([topic]).flatten();
+    // A queue may forward to itself.
+    let needed =
+        targets.into_iter().chain([topic]).flatten().filter(|name| !name.eq_ignore_ascii_case(&plan.name));
     needed.map(str::to_ascii_lowercase).collect::<Vec<_>>().into_iter()
 }
 

@@ -375,7 +375,8 @@ fn properties_change_except_those_fixed_at_creation() {
     for (settings, expected) in cases {
         broker.now = broker.now.after(Duration::from_secs(1));
         let before = broker.core.entity("q").unwrap().settings.clone();
-        let expected = expected.map_err(|property| EntityError::Immutable { property });
+        let expected =
+            expected.map_err(|property| EntityError::Immutable { property, kind: EntityKind::Queue });
         assert_eq!(update(&mut broker, "Q", settings.clone()), expected);
         let view = broker.core.entity("q").unwrap();
         assert_eq!(*view.settings, if expected.is_ok() { settings } else { before });

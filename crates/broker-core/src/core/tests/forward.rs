@@ -352,6 +352,91 @@ fn a_message_forwarded_to_an_entity_with_sessions_needs_a_session_id() {
 }
 
 #[test]
+fn an_entity_that_forwards_to_itself_dead_letters_its_messages() {
+    let with_ids = EntitySettings { requires_duplicate_detection: true, ..to("Circle") };
+    let mut broker = with(&[("circle", with_ids)]);
+    send(&mut broker, "circle", "a");
+    broker.run_deadlines();
+    let expected = [("a".to_owned(), Some("MaxTransferHopCountExceeded".to_owned()))];
+    assert_eq!(reason(&mut broker, dead_letters("circle")), expected);
+    assert_eq!(broker.core.entity("circle").unwrap().active, 0);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+    broker.check_liveness();
+}
+
+#[test]
+fn a_dead_letter_that_is_forwarded_to_its_own_entity_is_received_again_and_ends_after_four_hops() {
+    let settings = EntitySettings { requires_duplicate_detection: true, ..dead_to("retry") };
+    let mut broker = with(&[("retry", settings)]);
+    send(&mut broker, "retry", "x");
+    for hop in 0..5_u8 {
+        let got = broker.receive(main_path("retry"), ReceiveMode::PeekLock, 1).remove(0);
+        assert_eq!(got.stored.extras.as_ref().map_or(0, |extras| extras.hops), hop);
+        broker.settle(&got, Outcome::DeadLetter(properties(&[("DeadLetterReason", "bad")]))).unwrap();
+        broker.run_deadlines();
+    }
+    let expected = [("x".to_owned(), Some("MaxTransferHopCountExceeded".to_owned()))];
+    assert_eq!(reason(&mut broker, transfers("retry")), expected);
+    assert_eq!(broker.core.entity("retry").unwrap().active, 0);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn messages_of_sessions_are_forwarded_with_their_ids_but_for_those_that_a_receiver_has() {
+    let sessions = || EntitySettings { requires_session: true, ..plain() };
+    let forwards = || EntitySettings { requires_session: true, ..to("target") };
+    for enable_partitioning in [false, true] {
+        let mut broker = with(&[("target", sessions())]);
+        broker.create("source", EntitySettings { enable_partitioning, ..sessions() });
+        // Forwarding on and off moves the order of the store on.
+        let (on, off) = (forwards(), sessions());
+        update(&mut broker, "source", EntitySettings { enable_partitioning, ..on.clone() }).unwrap();
+        send(&mut broker, "source", "a;;;red");
+        broker.run_deadlines();
+        update(&mut broker, "source", EntitySettings { enable_partitioning, ..off }).unwrap();
+        for text in ["b;;;red", "c;;;blue", "d;;;red"] {
+            send(&mut broker, "source", text);
+        }
+        let open = |link: u32, session: SessionWanted| Command::OpenConsumer {
+            session: Some(session),
+            consumer: LinkId(link),
+            path: main_path("source"),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::KeepLocks,
+            auto_create: false,
+        };
+        broker.tell(ME, open(5, SessionWanted::Named("red".into())));
+        let held = broker.credit(ME, 5, 1);
+        broker.settle(&held[0], Outcome::Release(properties(&[]))).unwrap();
+        let held = broker.credit(ME, 5, 2);
+        assert_eq!(texts(&held), ["b;;;red"]);
+        let patience = Duration::from_secs(60);
+        broker.tell(ME, open(6, SessionWanted::Named("none".into())));
+        broker.tell(ME, open(8, SessionWanted::Named("blue".into())));
+        broker.tell(ME, open(7, SessionWanted::Next { patience }));
+        let ticket = broker.ticket();
+        let settings = Box::new(EntitySettings { enable_partitioning, ..on });
+        let change = Command::UpdateEntity { name: "source".into(), settings, expected: None, ticket };
+        let told = broker.tell(ME, change);
+        let detached = told.iter().filter_map(|effect| match effect {
+            Effect::EntityForwards { link } => Some((link.0, true)),
+            Effect::AttachRefused { link, error: AttachError::Forwards(_) } => Some((link.0, false)),
+            _ => None,
+        });
+        let mut detached: Vec<_> = detached.collect();
+        detached.sort_unstable();
+        assert_eq!(detached, [(5, true), (6, true), (7, false), (8, true)]);
+        broker.run_deadlines();
+        let mut arrived = contents(&mut broker, &main_path("target"));
+        arrived.sort();
+        assert_eq!(arrived, ["a;;;red", "b;;;red", "c;;;blue", "d;;;red"]);
+        assert_eq!(of_session(&mut broker, "target", "red"), ["a;;;red", "b;;;red", "d;;;red"]);
+        broker.check_liveness();
+        assert_eq!(broker.replayed().digest(), broker.core.digest());
+    }
+}
+
+#[test]
 fn a_schedule_that_is_forwarded_into_a_session_comes_due_there() {
     let sessions = EntitySettings { requires_session: true, ..plain() };
     let mut broker = with(&[("target", sessions), ("source", to("target"))]);
@@ -486,18 +571,15 @@ fn targets_are_checked_when_they_are_set() {
         // kind, settings, what is refused
         (EntityKind::Queue, to("missing"), Some("missing")),
         (EntityKind::Queue, dead_to("missing"), Some("missing")),
-        (EntityKind::Queue, to("NEW"), Some("an entity cannot forward to itself")),
+        (EntityKind::Queue, to("NEW"), None),
+        (EntityKind::Queue, dead_to("new"), None),
         (
             EntityKind::Queue,
             to("topic/Subscriptions/s"),
             Some("a subscription takes messages from its topic only"),
         ),
         (EntityKind::Topic, to("queue"), Some("only queues and subscriptions forward")),
-        (
-            EntityKind::Queue,
-            EntitySettings { forward_to: Some("queue".into()), ..session.clone() },
-            Some("an entity with sessions cannot forward"),
-        ),
+        (EntityKind::Queue, EntitySettings { forward_to: Some("queue".into()), ..session.clone() }, None),
         (
             EntityKind::Queue,
             EntitySettings { forward_dead_lettered_to: Some("queue".into()), ..session },
@@ -542,7 +624,7 @@ proptest! {
             broker.create(name, plain());
         }
         for (place, (main, dead)) in routes.iter().enumerate() {
-            let target = |target: usize| names.get(target).filter(|_| target != place).map(|name| Box::from(*name));
+            let target = |target: usize| names.get(target).map(|name| Box::from(*name));
             let settings = EntitySettings {
                 forward_to: target(*main),
                 forward_dead_lettered_to: target(*dead),
@@ -583,7 +665,7 @@ proptest! {
         }
         broker.run_deadlines();
         for (place, (main, _)) in routes.iter().enumerate() {
-            let forwards = *main != place && *main < 4;
+            let forwards = *main < 4;
             prop_assert!(!forwards || broker.core.entity(names[place]).unwrap().active == 0, "{}", names[place]);
         }
     }

@@ -293,7 +293,7 @@ fn a_forwarded_message_gets_a_number_of_its_targets_partition() {
 fn fixed_properties_stay_and_bulk_deletion_is_refused() {
     let mut broker = Broker::with_queue(partitioned());
     let told = broker.update("q", EntitySettings::default());
-    let immutable = EntityError::Immutable { property: "EnablePartitioning" };
+    let immutable = EntityError::Immutable { property: "EnablePartitioning", kind: EntityKind::Queue };
     assert!(matches!(&told[..], [Effect::RequestRefused { error, .. }] if *error == immutable), "{told:?}");
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         let path = crate::EntityPath { entity: "Q".into(), sub_queue };

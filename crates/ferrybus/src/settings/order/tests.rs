@@ -38,5 +38,10 @@ fn targets_come_before_those_that_forward_to_them() {
 #[test]
 fn a_circle_ends_the_sorting() {
     let circle = [("a", Some("b"), None), ("b", Some("a"), None), ("c", None, None), ("d", Some("d"), None)];
-    assert_eq!(ordered(&circle), "c a b d");
+    assert_eq!(ordered(&circle), "c d a b");
+    assert_eq!(
+        ordered(&[("a", Some("d"), None), ("d", Some("D"), Some("d"))]),
+        "d a",
+        "one that is its own target"
+    );
 }
