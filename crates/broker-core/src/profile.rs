@@ -141,9 +141,13 @@ impl Profile {
             let what = "MaxMessageSizeInKilobytes";
             return Err(EntityError::NotInProfile { what, profile: self.name });
         }
+        let (most, allowed) = match settings.enable_partitioning {
+            true => (ENTITY_BYTES * 16, "at most 5120 for each of 16 partitions"),
+            false => (ENTITY_BYTES, "at most 5120"),
+        };
         match settings.max_size_bytes {
-            Some(own) if own > ENTITY_BYTES => {
-                out_of_range("MaxSizeInMegabytes", own.div_ceil(1 << 20).to_string(), "at most 5120")
+            Some(own) if own > most => {
+                out_of_range("MaxSizeInMegabytes", own.div_ceil(1 << 20).to_string(), allowed)
             }
             _ => Ok(()),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     AttachError, Effect, EntityPath, LinkId, LockId, LockRef, Output, QueueId, ReceiveMode, SessionGrant,
-    SessionWanted, SubQueue, UnsettledPolicy,
+    SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
     call::Cx,
     deliver::budget::ROUND_MESSAGES_MAX,
     link::client::{Consumer, Link, SubscriptionRole, WaitState},
@@ -173,7 +173,7 @@ impl SessionHolders<'_> {
         let until = cx.now.after(store.lock_duration);
         let Some(sessions) = store.sessions.as_mut() else { return };
         let since = LockId(self.state.next_lock);
-        let accepted = sessions.accept(session, Holder { consumer: Some(number), until, since });
+        let accepted = sessions.accept(session, Holder { consumer: Some(number), until, since, taken: 0 });
         let Some(id) = sessions.get(session).filter(|_| accepted).map(Session::id) else { return };
         let id = asked.unwrap_or_else(|| Box::from(&**id));
         store.links.attached.insert((client, link));
@@ -239,6 +239,9 @@ impl SessionHolders<'_> {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
         let lock = sessions.and_then(|sessions| sessions.get(number)).map(Session::lock);
         let Some(SessionLock::Held(holder)) = lock else { return left };
+        if self.goes_on(cx.now, queue, number, &holder) {
+            return left;
+        }
         self.state.messages.entities.was_used_until(queue, holder.until);
         let consumer = holder.consumer.and_then(|number| self.state.links.consumers.get(&number));
         if let Some((client, link)) = consumer.map(|consumer| (consumer.client, consumer.link)) {
@@ -251,6 +254,27 @@ impl SessionHolders<'_> {
             cx.tell(client, Effect::SessionLost { consumer: link });
         }
         self.end_session(cx, queue, number, true, left)
+    }
+
+    /// Whether the lock of a session that has ended begins anew: its holder takes messages without locks, and has taken one
+    /// during the lock or waits for one. It has no lock of a message to renew, and nothing tells it to renew that of the
+    /// session (decision 61).
+    fn goes_on(&mut self, now: Timestamp, queue: QueueId, number: SessionNumber, holder: &Holder) -> bool {
+        let consumer = holder.consumer.and_then(|number| self.state.links.consumers.get(&number));
+        let Some(consumer) = consumer.filter(|consumer| consumer.mode == ReceiveMode::ReceiveAndDelete)
+        else {
+            return false;
+        };
+        let taken = consumer.count;
+        if !consumer.has_credit() && taken == holder.taken {
+            return false;
+        }
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return false };
+        let until = now.after(store.lock_duration);
+        let Some(sessions) = store.sessions.as_mut() else { return false };
+        sessions.go_on(number, until, taken);
+        self.state.messages.entities.agenda.arm(store);
+        true
     }
 
     /// Ends a lock and returns the messages, until `left` is used up; returns the rest of `left`. The other messages

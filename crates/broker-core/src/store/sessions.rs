@@ -61,6 +61,8 @@ pub(crate) struct Holder {
     pub(crate) until: Timestamp,
     /// Locks of messages with this id or a later one are this holder's.
     pub(crate) since: LockId,
+    /// Deliveries of its consumer at the last time when its lock, at its end, began anew.
+    pub(crate) taken: u64,
 }
 
 impl Holder {
@@ -287,6 +289,14 @@ impl Sessions {
         self.ends.remove(&(before, number));
         self.ends.insert((until, number));
         self.refresh(number);
+    }
+
+    /// The holder's lock begins anew at its end, after so many deliveries.
+    pub(crate) fn go_on(&mut self, number: SessionNumber, until: Timestamp, taken: u64) {
+        self.renew(number, until);
+        if let Some(Session { lock: SessionLock::Held(holder), .. }) = self.get_mut(number) {
+            holder.taken = taken;
+        }
     }
 
     /// The holder's connection is lost: the lock runs on without a consumer.

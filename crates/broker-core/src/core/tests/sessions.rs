@@ -425,6 +425,31 @@ fn received_and_deleted_is_gone_under_a_session_lock_as_well() {
 }
 
 #[test]
+fn the_lock_of_who_receives_and_deletes_goes_on_while_messages_are_taken() {
+    let mut broker = with(&["a1", "a2"]);
+    let command = open(main_path("q"), 1, ReceiveMode::ReceiveAndDelete, Some(named("a")));
+    assert!(answer(&broker.tell(ME, command)).unwrap().is_ok());
+    let is_lost = |broker: &mut Broker| {
+        broker.wait(LOCK);
+        broker.take(ME).iter().any(|effect| matches!(effect, Effect::SessionLost { .. }))
+    };
+    // Credit for one more than there are: the receiver waits.
+    assert_eq!(texts(&broker.credit(ME, 1, 3)), ["a1", "a2"]);
+    assert!(!is_lost(&mut broker) && !is_lost(&mut broker));
+    let locked = Some(Err(AttachError::SessionLocked("a".into())));
+    assert_eq!(accept_as(&mut broker, OTHER, 1, named("a")), locked);
+    publish_to_sessions(&mut broker, &["a3"]);
+    let got = broker.take(ME);
+    assert_eq!(texts(&deliveries(got)), ["a3"]);
+    // It has taken one during the lock, and then neither takes nor waits.
+    assert!(!is_lost(&mut broker));
+    check(&broker);
+    assert!(is_lost(&mut broker));
+    assert!(accept_as(&mut broker, OTHER, 1, named("a")).unwrap().is_ok());
+    check(&broker);
+}
+
+#[test]
 fn holders_share_the_pump_and_keep_to_their_sessions() {
     let mut broker = with(&["a1", "b2", "a3", "c4", "b5"]);
     for (link, id) in [(1, "a"), (2, "b"), (3, "c")] {

@@ -12,6 +12,7 @@ fn holder(consumer: u32, until: u64) -> Holder {
         consumer: Some(ConsumerNumber(consumer)),
         until: Timestamp::from_millis(until),
         since: LockId(0),
+        taken: 0,
     }
 }
 
