@@ -62,7 +62,7 @@ pub struct Config {
     /// delivery-tag that is in use the link (transport 2.5.6, 2.6.12). Python's Service Bus SDK does all three when threads share one of its clients, its own renewer of locks among them, and
     /// Azure Service Bus answers each such delivery by the id that it came with.
     pub strict_ids: bool,
-    /// The first transfer-id and delivery-id we send.
+    /// The first transfer-id and delivery-id we send. Any will do, and the tests of other brokers' makers assume 0.
     pub initial_outgoing_id: u32,
     /// Keys the table of delivery-tags. A random value per process keeps a peer from choosing tags
     /// that collide.
@@ -110,7 +110,7 @@ impl Default for Config {
             max_control_backlog: 4 * 1_048_576,
             strict_credit: false,
             strict_ids: false,
-            initial_outgoing_id: 1,
+            initial_outgoing_id: 0,
             hash_seed: 0x9e37_79b9_7f4a_7c15,
             offered_capabilities: Vec::new(),
             open_properties: None,

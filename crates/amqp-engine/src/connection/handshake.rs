@@ -269,7 +269,7 @@ impl Handshake {
         }
         if open.max_frame_size < MIN_MAX_FRAME_SIZE {
             let text = format!("max-frame-size is {}, at least 512 is needed", open.max_frame_size);
-            return Err(Failure::close(condition::INVALID_FIELD, text));
+            return Err(Failure::framing(text));
         }
         let idle = open.idle_time_out.filter(|&ms| ms > 0).map(|ms| Duration::from_millis(ms.into()));
         if let Some(idle) = idle.filter(|&idle| idle < MIN_PEER_IDLE_TIME_OUT) {

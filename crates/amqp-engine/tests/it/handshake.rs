@@ -244,7 +244,7 @@ fn an_open_that_cannot_be_is_answered_by_open_and_close() {
     let cases = [
         // the first frame, condition
         (amqp(1, open()), "amqp:connection:framing-error"),
-        (amqp(0, Open { max_frame_size: 511, ..open() }), "amqp:invalid-field"),
+        (amqp(0, Open { max_frame_size: 511, ..open() }), "amqp:connection:framing-error"),
         (amqp(0, Open { idle_time_out: Some(1), ..open() }), "amqp:not-allowed"),
         (amqp(0, begin()), "amqp:illegal-state"),
         (amqp(0, Close::default()), "amqp:illegal-state"),

@@ -303,6 +303,19 @@ fn deliveries_on_a_link_that_is_no_longer_count_too() {
 }
 
 #[test]
+fn the_first_ids_that_we_send_are_0() {
+    let mut pair = Pair::open(Config { require_sasl: false, ..Config::default() });
+    pair.feed(&amqp(0, begin()));
+    let frames = pair.frames();
+    let Some(Performative::Begin(answer)) = frames.first() else { panic!("{frames:?}") };
+    assert_eq!(answer.next_outgoing_id, 0);
+    let link = pair.attach("out", 0, Role::Receiver);
+    pair.engine.send(link, message(1, 10)).unwrap();
+    let sent = pair.transfers();
+    assert_eq!(sent[0].0.delivery_id, Some(0));
+}
+
+#[test]
 fn a_flow_from_before_our_begin_counts_from_our_first_id() {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, Begin { incoming_window: 0, ..begin() }));

@@ -415,7 +415,7 @@ fn closing_receivers_with_unsent_prefetch_costs_a_session_nothing_lasting() {
         let client = if service_bus { world.service_bus() } else { world.plain() };
         // The answer of `$cbs` and its request.
         let extra = u32::from(service_bus);
-        let first = 1 + extra;
+        let first = extra;
         world.send(client, "q", &["a", "b", "c"]);
         // Each receiver is sent one message and closed while the next one waits for the session's window.
         let rounds = 1_500;
