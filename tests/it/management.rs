@@ -182,8 +182,16 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
         ("GET /other", sas("clerk", "word", everywhere), 403, "SubCode=40301. "),
         ("GET /other", basic("clerk", "word"), 403, "SubCode=40301. "),
         ("GET /$namespaceinfo", sas("clerk", "word", everywhere), 403, "SubCode=40301. "),
-        ("GET /mine", sas("till", "word", everywhere), 403, "SubCode=40301. "),
-        ("GET /mine", basic("till", "word"), 403, "SubCode=40301. "),
+        ("GET /orders", sas("till", "word", everywhere), 403, "SubCode=40301. "),
+        ("GET /orders", basic("till", "word"), 403, "SubCode=40301. "),
+        // Who may send or receive at a place is told that no queue and no topic is there.
+        ("GET /missing", sas("till", "word", everywhere), 200, ""),
+        ("GET /missing", basic("till", "word"), 200, ""),
+        ("GET /missing", sas("clerk", "word", everywhere), 403, "SubCode=40301. "),
+        // NServiceBus asks so whether it may manage.
+        ("GET /$nservicebus-verification-queue", sas("till", "word", everywhere), 403, "SubCode=40301. "),
+        ("PUT /missing", sas("till", "word", everywhere), 403, "SubCode=40301. "),
+        ("DELETE /orders", sas("till", "word", everywhere), 403, "SubCode=40301. "),
         // The token itself is for another place.
         ("GET /other", sas("clerk", "word", "http://localhost/mine"), 401, "SubCode=40104. "),
         ("GET /mine", sas("clerk", "wrong", everywhere), 401, "SubCode=40103. "),
@@ -191,7 +199,12 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
     ];
     for (request, login, expected, code) in cases {
         // The service answers 401 to both.
-        let others = if expected == 403 { (401, "SubCode=40100. ") } else { (expected, code) };
+        let lacking = match request.split(' ').next() {
+            Some("GET") => "Manage,EntityRead claims required for this operation.",
+            Some("PUT") => "Authorization failed for specified action: Manage,EntityWrite.",
+            _ => "Authorization failed for specified action: Manage,EntityDelete.",
+        };
+        let others = if expected == 403 { (401, lacking) } else { (expected, code) };
         for (broker, (expected, code)) in [(&broker, (expected, code)), (&as_the_service, others)] {
             let (status, said) = ask_over(&mut connect(broker.http_address()), request, Some(&login), "");
             assert_eq!(status, expected, "{request} {login}: {said}");
@@ -200,8 +213,30 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
             assert!(is_told, "{request} {login}: {said}");
         }
     }
-    // What is no part of the service's API is answered as ever.
+    // Of subscriptions and rules the status line says it as well, which the SDK for Go prints.
     let till = sas("till", "word", everywhere);
+    for (request, operation) in [
+        ("GET /t/Subscriptions/s", "GetSubscription"),
+        ("GET /t/Subscriptions", "EnumerateSubscriptions"),
+        ("PUT /t/Subscriptions/s", "CreateOrUpdateSubscription"),
+        ("DELETE /t/Subscriptions/s", "DeleteSubscription"),
+        ("GET /t/Subscriptions/s/Rules/r", "GetRule"),
+        ("GET /t/Subscriptions/s/Rules", "EnumerateRules"),
+        ("PUT /t/Subscriptions/s/Rules/r", "CreateOrUpdateRule"),
+        ("DELETE /t/Subscriptions/s/Rules/r", "DeleteRule"),
+    ] {
+        let mut stream = connect(as_the_service.http_address());
+        let asked = format!(
+            "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {till}\r\nConnection: close\r\n\r\n"
+        );
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).unwrap();
+        let (status, head, said) = whole_answer(&mut stream);
+        let words = format!("SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation");
+        assert_eq!(status, 401, "{request}: {said}");
+        assert!(head.starts_with(&format!("HTTP/1.1 401 {words}\r\n")), "{head}");
+        assert!(text(&said, "Detail").starts_with(&words), "{said}");
+    }
+    // What is no part of the service's API is answered as ever.
     let (status, _) =
         ask_over(&mut connect(as_the_service.http_address()), "GET /$ferrybus/limits", Some(&till), "");
     assert_eq!(status, 403);

@@ -30,9 +30,33 @@ pub(crate) struct Description {
     pub(crate) settings: EntitySettings,
     /// The properties that it has.
     given: BTreeSet<EntityProperty>,
+    /// A size in it is that of each partition, where there are partitions.
+    is_size_of_partition: bool,
 }
 
 impl Description {
+    /// The size of an entity with partitions is that of each of the sixteen, as in the service, and shown is that of all. One
+    /// that no partition can have is that of all: a client sends back what was shown.
+    pub(crate) fn take_size_as_of_partition(&mut self) {
+        self.is_size_of_partition = true;
+    }
+
+    /// Settings of an entity that is created.
+    pub(crate) fn created(mut self) -> EntitySettings {
+        self.multiply_size();
+        self.settings
+    }
+
+    fn multiply_size(&mut self) {
+        if self.is_size_of_partition && self.settings.enable_partitioning {
+            let of_partition =
+                self.settings.max_size_bytes.as_mut().filter(|bytes| **bytes <= PARTITION_SIZE_MAX << 20);
+            if let Some(bytes) = of_partition {
+                *bytes *= PARTITIONS;
+            }
+        }
+    }
+
     /// Sizes are set in steps.
     fn check_size(&self) -> Result<(), String> {
         match self.settings.max_size_bytes.map(|bytes| bytes >> 20) {
@@ -73,7 +97,9 @@ impl Description {
             settings.max_size_bytes = before.settings.max_size_bytes;
             return Ok(());
         }
-        self.check_size()
+        self.check_size()?;
+        self.multiply_size();
+        Ok(())
     }
 
     /// An update that leaves out what is fixed, or what clients do not know, means no change of it.
@@ -133,7 +159,7 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
     if kind != EntityKind::Subscription {
         settings.authorization = authorization::read(node)?;
     }
-    Ok(Description { kind, settings, given })
+    Ok(Description { kind, settings, given, is_size_of_partition: false })
 }
 
 fn kind_of(node: Node<'_, '_>) -> Option<EntityKind> {
@@ -285,6 +311,10 @@ const TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 const SIZE_STEP: u64 = 1_024;
 /// Largest size of an entity in megabytes.
 const SIZE_MAX: u64 = 81_920;
+/// Partitions of an entity that has some.
+const PARTITIONS: u64 = 16;
+/// Largest size of one of them in megabytes.
+const PARTITION_SIZE_MAX: u64 = SIZE_MAX / PARTITIONS;
 /// Largest message that an entity can be set to take, in kilobytes.
 const MESSAGE_SIZE_MAX: u64 = 102_400;
 

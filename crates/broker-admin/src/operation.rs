@@ -11,8 +11,7 @@ use broker_filter::Filter;
 use roxmltree::Node;
 
 use crate::{
-    Answer, Host, Match, Namespace, Query, Route, condition,
-    description::{self, Description},
+    Answer, Host, Match, Namespace, Query, Route, condition, description,
     entries::{Context, described_rule},
     paging::{Collection, PageBuilder, PageProgress},
     rule, xml,
@@ -223,18 +222,21 @@ fn put(
         let read = if condition.is_some() { description::read_update } else { description::read };
         Ok((read(node)?, rule))
     });
-    let (description, rule) = match read {
+    let (mut description, rule) = match read {
         Ok(read) => read,
         Err(reason) => return Step::Answer(Answer::bad(&reason)),
     };
     if (description.kind == EntityKind::Subscription) != is_subscription {
         return Step::Answer(Answer::bad("the description does not fit the path"));
     }
+    if !context.query.is_total_size {
+        description.take_size_as_of_partition();
+    }
     if let Some(condition) = condition {
         return Change::new(name, description, condition).begin(context);
     }
-    let Description { kind, settings, .. } = description;
-    let (settings, ticket) = (Box::new(settings), TICKET);
+    let kind = description.kind;
+    let (settings, ticket) = (Box::new(description.created()), TICKET);
     let command = match rule {
         Some(rule) if is_subscription => {
             Command::CreateSubscription { name: name.clone(), settings, rules: vec![rule], ticket }

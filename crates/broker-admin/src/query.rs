@@ -20,12 +20,15 @@ pub struct Query {
     pub skip: u64,
     /// `$top`, within its bound.
     pub top: u64,
+    /// `total-size=true`: the size in a description is that of the whole entity, with partitions too. Ours: `ferrybus`
+    /// means sizes as the configuration does.
+    pub is_total_size: bool,
 }
 
 impl Query {
     /// Reads a query, still percent-encoded. What is not known is ignored.
     pub fn parse(query: &str) -> Result<Self, String> {
-        let mut read = Self { version: Box::default(), skip: 0, top: TOP_DEFAULT };
+        let mut read = Self { version: Box::default(), skip: 0, top: TOP_DEFAULT, is_total_size: false };
         for pair in query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
@@ -40,6 +43,7 @@ impl Query {
                 }
                 "$skip" => read.skip = number()?,
                 "$top" => read.top = number()?,
+                "total-size" => read.is_total_size = value == "true",
                 _ => {}
             }
         }

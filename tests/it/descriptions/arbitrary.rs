@@ -66,7 +66,7 @@ impl Case {
 
     /// What is to be shown of it at first.
     pub(super) fn shown(&self) -> Fields {
-        shown(self.kind, &self.first)
+        with_size_of_all_partitions(shown(self.kind, &self.first))
     }
 
     /// And after the update: what is fixed stays, all else that is left out has its default again.
@@ -74,7 +74,7 @@ impl Case {
         let mut fields = shown(self.kind, &self.update);
         let fixed = self.shown().into_iter().filter(|(name, _)| FIXED.contains(&&**name));
         fields.extend(fixed);
-        fields
+        with_size_of_all_partitions(fields)
     }
 
     /// What is to be shown of its rules, by name.
@@ -103,6 +103,17 @@ fn shown(kind: EntityKind, properties: &[Property]) -> Fields {
     if fields.contains_key("ForwardTo") {
         // What forwards is never idle.
         fields.insert("AutoDeleteOnIdle".into(), INFINITE.into());
+    }
+    fields
+}
+
+/// A size that one of the sixteen partitions can have, at most 5,120, is that of each.
+fn with_size_of_all_partitions(mut fields: Fields) -> Fields {
+    if fields.get("EnablePartitioning").is_some_and(|on| on == "true")
+        && let Some(size) = fields.get_mut("MaxSizeInMegabytes")
+        && let Some(of_partition) = size.parse::<u32>().ok().filter(|size| *size <= 5_120)
+    {
+        *size = (of_partition * 16).to_string();
     }
     fields
 }

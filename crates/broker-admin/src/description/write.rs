@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use broker_core::{EntityProperty, EntityReport, LockLifetime, PropertyRow, SettingValue, Timestamp};
+use broker_core::{
+    EntityKind, EntityProperty, EntityReport, LockLifetime, PropertyRow, SettingValue, Timestamp,
+};
 
 use super::{Element, authorization, element_name, elements, shown_megabytes, shown_message_kilobytes, word};
 use crate::{Query, duration, time, xml};
@@ -116,7 +118,13 @@ impl Writer<'_, '_> {
         self.time("CreatedAt", report.created_at);
         self.time("UpdatedAt", report.updated_at);
         if self.shown.with_counts {
-            self.element("AccessedAt", &time::format_or_never(report.accessed_at));
+            // The service shows a subscription that nobody has received from with the time when it was made, and other
+            // entities with none.
+            let accessed_at = match report.kind {
+                EntityKind::Subscription => report.accessed_at.max(report.created_at),
+                EntityKind::Queue | EntityKind::Topic => report.accessed_at,
+            };
+            self.element("AccessedAt", &time::format_or_never(accessed_at));
         }
     }
 

@@ -207,7 +207,7 @@ fn an_entity_is_created_shown_changed_and_deleted() {
     assert_eq!(text(&changed, "RequiresSession"), Some("true"));
     let fixed = broker.update("/orders", Q, "<RequiresSession>false</RequiresSession>");
     assert_eq!(detail(&fixed).0, 400);
-    assert!(detail(&fixed).1.starts_with("SubCode=40000. Bad Request. `RequiresSession`"), "{fixed:?}");
+    assert!(detail(&fixed).1.starts_with("SubCode=40000. Bad Request. The value for the RequiresSession property of an existing Queue cannot be changed"), "{fixed:?}");
     assert_eq!(broker.get("/orders").status, 200);
     assert_eq!(broker.delete("/orders"), Answer::empty());
     let gone = broker.get("/orders");
@@ -425,6 +425,66 @@ fn an_update_is_for_the_state_that_its_tag_names() {
 }
 
 #[test]
+fn the_size_of_an_entity_with_partitions_is_given_for_each_and_shown_for_all() {
+    let partitioned = "<EnablePartitioning>true</EnablePartitioning>";
+    let size = |megabytes: u32| format!("<MaxSizeInMegabytes>{megabytes}</MaxSizeInMegabytes>");
+    // Given at creation, shown, given in an update, shown.
+    let cases = [
+        (Some(4_096), "65536", Some(65_536), "65536"),
+        (Some(4_096), "65536", Some(2_048), "32768"),
+        (Some(5_120), "81920", Some(6_144), "6144"),
+        (Some(6_144), "6144", Some(1_024), "16384"),
+        (Some(81_920), "81920", None, "16384"),
+        (None, "16384", None, "16384"),
+    ];
+    for (kind, path) in [(Q, "/q"), (T, "/t")] {
+        for (given, expected, changed, then) in cases {
+            let mut broker = Broker::new();
+            let inside = format!("{}{partitioned}", given.map(size).unwrap_or_default());
+            let created = broker.create(path, kind, &inside);
+            assert_eq!(
+                (created.status, text(&created, "MaxSizeInMegabytes")),
+                (201, Some(expected)),
+                "{given:?}"
+            );
+            assert_eq!(text(&broker.get(path), "MaxSizeInMegabytes"), Some(expected));
+            // What is fixed may be left out.
+            let updated = broker.update(path, kind, &changed.map(size).unwrap_or_default());
+            assert_eq!(
+                (updated.status, text(&updated, "MaxSizeInMegabytes")),
+                (200, Some(then)),
+                "{changed:?}"
+            );
+        }
+        let mut broker = Broker::new();
+        let odd = broker.create(path, kind, &format!("{}{partitioned}", size(1_000)));
+        assert_eq!(odd.status, 400, "{odd:?}");
+        // `ferrybus` means the whole entity, as its configuration does.
+        let total = format!("{path}?api-version=2021-05&total-size=true");
+        let created = broker.create(&total, kind, &format!("{}{partitioned}", size(4_096)));
+        assert_eq!(text(&created, "MaxSizeInMegabytes"), Some("4096"));
+        let updated = broker.update(&total, kind, &size(2_048));
+        assert_eq!(text(&updated, "MaxSizeInMegabytes"), Some("2048"));
+    }
+}
+
+#[test]
+fn a_subscription_that_nobody_used_is_shown_as_used_when_it_was_made() {
+    let mut broker = Broker::new();
+    broker.create("/q", Q, "");
+    broker.create("/t", T, "");
+    let put = broker.create("/t/Subscriptions/s", S, "");
+    assert_eq!(text(&put, "AccessedAt"), Some("0001-01-01T00:00:00"), "not in the answer to its creation");
+    for (path, accessed) in [
+        ("/q", "0001-01-01T00:00:00Z"),
+        ("/t", "0001-01-01T00:00:00Z"),
+        ("/t/Subscriptions/s", "2025-01-01T00:00:00Z"),
+    ] {
+        assert_eq!(text(&broker.get(path), "AccessedAt"), Some(accessed), "{path}");
+    }
+}
+
+#[test]
 fn an_update_never_hits_what_came_after_it_had_looked() {
     let mut broker = Broker::new();
     broker.create("/q", Q, "<RequiresSession>true</RequiresSession>");
@@ -506,8 +566,8 @@ fn codes_say_which_quota_and_which_target() {
         detail(&forward).1.starts_with("SubCode=40400. Bad Request. `ForwardTo` names `none`"),
         "{forward:?}"
     );
-    let own = broker.create("/q", Q, "<ForwardTo>q</ForwardTo>");
-    assert!(detail(&own).1.starts_with("SubCode=40000. "), "{own:?}");
+    let below = broker.create("/t/Subscriptions/s", S, "<ForwardTo>t/Subscriptions/s</ForwardTo>");
+    assert!(detail(&below).1.starts_with("SubCode=40400. "), "{below:?}");
     let limit = |what| EntityError::LimitReached { what, limit: 1 };
     let waiting = |is_correlation| Pending {
         context: Context {

@@ -13,15 +13,14 @@ use hyper::{
     HeaderMap, Response, StatusCode,
     body::Incoming,
     header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_MATCH},
+    http::request::Parts,
 };
 
-use super::{
-    access,
-    answer::{Refusal, Unproven},
-    context::RequestContext,
-    core_client::CoreClient,
-    pieces::Pieces,
-};
+mod lacking;
+
+use lacking::Lacking;
+
+use super::{access, answer::Refusal, context::RequestContext, core_client::CoreClient, pieces::Pieces};
 use crate::{audit::Entry, clock, config::MissingRight};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
@@ -43,6 +42,8 @@ pub(super) async fn answer(
 ) -> Response<Pieces> {
     let change = change(&request);
     let place = route.resource();
+    let lacking = Lacking::of(request.method(), &route);
+    let mut phrase = None;
     let request_id = wanted_id(request.headers());
     let host = request.headers().get(HOST).cloned();
     let mut who = None;
@@ -52,7 +53,14 @@ pub(super) async fn answer(
         is_of_rights = refusal.is_of_rights();
         is_of_login = context.note_refused_login(&refusal, who.as_deref(), &place, change.unwrap_or("read"));
         who = who.take().or_else(|| refusal.who().map(Box::from));
-        said(context, &refusal)
+        match refusal {
+            // The service knows no other answer, and some clients of it no other exception.
+            Refusal::Forbidden { .. } if context.shared.missing_right == MissingRight::Unauthorized => {
+                phrase = lacking.phrase;
+                Answer::error(StatusCode::UNAUTHORIZED.as_u16(), &format!("{}.", lacking.detail))
+            }
+            refusal => said(&refusal),
+        }
     });
     // Reading is not audited, a refusal is.
     if !is_of_login && let Some(action) = change.or(is_of_rights.then_some("read")) {
@@ -63,7 +71,11 @@ pub(super) async fn answer(
             Entry { who: who.as_deref(), from, action, namespace, entity: &place, subject: "", refused };
         context.shared.audit.write(entry);
     }
-    http(tracked(context, answer, host.as_ref(), &place), request_id)
+    let mut response = http(tracked(context, answer, host.as_ref(), &place), request_id);
+    if let Some(phrase) = phrase {
+        response.extensions_mut().insert(phrase);
+    }
+    response
 }
 
 /// Answers a request for a path that nothing of this API has.
@@ -76,7 +88,7 @@ pub(super) fn answer_nowhere(
         Ok(_) => Answer::bad_request(&error.to_string()),
         Err(refusal) => {
             context.note_refused_login(&refusal, None, request.uri().path(), "read");
-            said(context, &refusal)
+            said(&refusal)
         }
     };
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
@@ -90,7 +102,7 @@ pub(super) fn refused(
     refusal: &Refusal,
 ) -> Response<Pieces> {
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
-    http(tracked(context, said(context, refusal), host, path), wanted_id(request.headers()))
+    http(tracked(context, said(refusal), host, path), wanted_id(request.headers()))
 }
 
 /// A refusal with what its reader quotes to the operator behind its text; the operator finds it in the log.
@@ -127,7 +139,15 @@ async fn exchange(
     who: &mut Option<Box<str>>,
 ) -> Result<Answer, Refusal> {
     let (parts, body) = request.into_parts();
-    *who = Some(admit(context, &parts.headers, &Scope::of(&route.resource()))?);
+    let admitted = admit(context, &parts.headers, &Scope::of(&route.resource()));
+    let looks_only = match admitted {
+        Ok(name) => {
+            *who = Some(name);
+            None
+        }
+        Err(refusal) if may_look(context, &parts, &route) => Some(refusal),
+        Err(refusal) => return Err(refusal),
+    };
     let method = match parts.method {
         hyper::Method::GET => Method::Get,
         hyper::Method::PUT => Method::Put,
@@ -150,7 +170,26 @@ async fn exchange(
         namespace: context.namespace_info(),
         now: context.shared.clock.utc(),
     });
-    follow(context, &parts.headers, step).await
+    let answer = follow(context, &parts.headers, step).await?;
+    match looks_only {
+        // An entity has a tag, the feed that stands for a missing one has none.
+        Some(refusal) if answer.etag.is_some() => Err(refusal),
+        _ => Ok(answer),
+    }
+}
+
+/// Whether a client that may not manage is told of a queue or topic that is missing: the service tells it to who may send or
+/// receive there. Not for a name that no entity can have, by which clients find out whether they may manage.
+fn may_look(context: &RequestContext, parts: &Parts, route: &Route) -> bool {
+    let Route::Entity(name) = route else { return false };
+    let (scope, seconds) = (Scope::of(name), context.shared.clock.now().wall.as_millis() / 1000);
+    let has = |right| {
+        let (authority, peer) = (&context.namespace.authority, &context.peer);
+        access::claim(authority, peer, &parts.headers, (right, &scope), seconds).is_ok()
+    };
+    parts.method == hyper::Method::GET
+        && !name.starts_with('$')
+        && [Right::Send, Right::Listen].into_iter().any(has)
 }
 
 /// Asks the core until there is an answer.
@@ -223,13 +262,9 @@ fn admit_target(context: &RequestContext, headers: &HeaderMap, target: &str) -> 
 }
 
 /// A refusal of the transport, as this API's clients read it.
-fn said(context: &RequestContext, refusal: &Refusal) -> Answer {
+fn said(refusal: &Refusal) -> Answer {
     let (status, code) = match refusal {
         Refusal::Unauthorized(_, code, _) => (refusal.status(), format!("SubCode={}. ", *code as u32)),
-        // The service knows no other answer, and some clients of it no other exception.
-        Refusal::Forbidden { .. } if context.shared.missing_right == MissingRight::Unauthorized => {
-            (StatusCode::UNAUTHORIZED, format!("SubCode={}. ", Unproven::Generic as u32))
-        }
         Refusal::Forbidden { .. } => (refusal.status(), "SubCode=40301. ".to_owned()),
         _ => (refusal.status(), String::new()),
     };

@@ -219,7 +219,7 @@ impl Management<'_> {
         state: &State,
     ) -> Result<Described, Failure> {
         let what = format!("cannot {} {}", state.verb(), entity_ref.label());
-        let url = url(&entity_ref.path);
+        let url = format!("{}&total-size=true", url(&entity_ref.path));
         let ask =
             HttpRequest::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_state(state.if_match());
         let reply = self.send(ask).await?;
