@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 
 from broker import Broker
 from cases import Context, Suite
@@ -18,6 +19,7 @@ from external import (
     play,
 )
 from java import program_of
+from provider import Provider
 
 BY_LOCK = {"hold": "lock"}
 A_MEBIBYTE = {"max_message_bytes": "1 MiB"}
@@ -77,6 +79,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
     declare_restart(suite, program)
     declare_with_namespaces(suite, program, "namespaces")
     declare_failures(suite, program)
+    declare_login(suite, program)
     declare_in_real_time(suite, program)
     suite.skip("send-batch", "the client cannot set the message format of a transfer")
     suite.skip("lock-renewal", "JMS has no call for it")
@@ -97,6 +100,28 @@ def declare_failures(suite: Suite, program: list[str]) -> None:
             broker = Broker({}, auto_create=True).start()
             try:
                 play(program, name, Context(broker, context.transport, context.queue))
+            finally:
+                broker.close()
+
+
+def declare_login(suite: Suite, program: list[str]) -> None:
+    """Declares the log-in with a token of an identity provider; one token lasts as long as a connection takes to open."""
+
+    @suite.case("token-log-in")
+    def token_log_in(context: Context) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            provider = Provider(pathlib.Path(directory))
+            config = provider.config.replace("keys_file", 'skew = "0s"\nkeys_file')
+            broker = Broker({context.queue: {}}, more_config=config).start()
+            tokens = {
+                "FERRYBUS_TOKEN_CLERK": provider.token("clerk"),
+                "FERRYBUS_TOKEN_GUEST": provider.token("guest"),
+                "FERRYBUS_TOKEN_EXPIRED": provider.token("clerk", seconds=-600),
+                "FERRYBUS_TOKEN_FORGED": provider.token("clerk")[:-8] + "AAAAAAAA",
+                "FERRYBUS_TOKEN_BRIEF": provider.token("clerk", seconds=12),
+            }
+            try:
+                play(program, "token-log-in", Context(broker, context.transport, context.queue), **tokens)
             finally:
                 broker.close()
 

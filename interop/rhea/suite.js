@@ -8,6 +8,7 @@ const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
 const { Client, Management } = require("./client.js");
 const delays = require("./delays.js");
 const largest = require("./largest.js");
+const login = require("./login.js");
 const teams = require("./teams.js");
 
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
@@ -573,6 +574,7 @@ suite.case("broker-restart", async ({ tls, queue }) => {
 
 delays.declare(suite);
 largest.declare(suite);
+login.declare(suite);
 teams.declare(suite);
 
 suite.run();

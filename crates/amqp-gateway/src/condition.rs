@@ -129,6 +129,11 @@ pub(crate) enum Refusal {
         namespace: Arc<str>,
         uses_sasl: bool,
     },
+    /// The token of the log-in is over.
+    LogInExpired {
+        /// Seconds since 1970.
+        expired_at: u64,
+    },
     /// A management operation nobody knows.
     UnknownOperation {
         operation: String,
@@ -240,7 +245,8 @@ impl Refusal {
             Self::Unauthorized { .. }
             | Self::ClaimExpired { .. }
             | Self::BadToken { .. }
-            | Self::LogIn { .. } => ("amqp:unauthorized-access", 401),
+            | Self::LogIn { .. }
+            | Self::LogInExpired { .. } => ("amqp:unauthorized-access", 401),
             Self::NoAddress { .. }
             | Self::NoTarget
             | Self::Selector(_)

@@ -28,6 +28,13 @@ impl Now {
         self.wall.as_millis() / 1000
     }
 
+    /// When a token ends that ends at `unix_seconds` since 1970, on the monotonic clock; an hour from now at most, because
+    /// clocks drift, and looking once more costs nothing.
+    pub(crate) fn instant_of(self, unix_seconds: u64) -> Option<Instant> {
+        let left = unix_seconds.saturating_mul(1000).saturating_sub(self.wall.as_millis());
+        self.instant.checked_add(Duration::from_millis(left.min(3_600_000)))
+    }
+
     /// Whole seconds since 1970 by the broker's time. They fit until the year 2106.
     pub(crate) fn broker_seconds(self) -> u32 {
         u32::try_from(self.utc.as_millis() / 1000).unwrap_or(u32::MAX)

@@ -237,6 +237,7 @@ impl Gateway {
     pub fn handle_deadline(&mut self, now: Now) {
         self.cx.now = now;
         self.cx.engine.handle_deadline(now.instant);
+        self.opening().on_deadline();
         self.handle_events();
         self.detacher().drop_expired_claims();
         self.nodes.cbs(&mut self.cx, &mut self.ends).look_at_tokens();
@@ -256,11 +257,19 @@ impl Gateway {
         let deadlines = [
             self.cx.engine.deadline(),
             links.claims.deadline(self.cx.now),
+            self.cx.client.login_deadline(),
+            self.login_end(),
             links.idle.next_check(),
             self.nodes.deadline(),
             self.faults.deadline(),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// When the connection ends with the token of its log-in.
+    fn login_end(&self) -> Option<Instant> {
+        let is_open = self.cx.record.has_opened() && !self.cx.engine.is_closing();
+        self.cx.client.login_end().filter(|_| is_open).and_then(|end| self.cx.now.instant_of(end))
     }
 
     /// Keys of entities have changed: links that a key has let in which is gone, or permits less, are detached.

@@ -12,6 +12,7 @@ use crate::{
     entity_keys::EntityKeys,
     foreign_host::HostJudge,
     jwt,
+    oauth::{self, OAUTHBEARER, XOAUTH2},
     principal::{Basis, Principal},
     sas::{self, SasToken},
     scope::Resource,
@@ -33,21 +34,29 @@ pub struct Identity {
     name: Box<str>,
     /// Principals and keys of entities that the log-in has proved.
     bases: Vec<Basis>,
+    /// Seconds since 1970 from which on the log-in is void; `u64::MAX` where it never is.
+    expires_at: u64,
 }
 
 impl Identity {
     fn of(principal: &Principal) -> Self {
-        Self { name: principal.name().into(), bases: vec![Basis::Principal(principal.clone())] }
+        let bases = vec![Basis::Principal(principal.clone())];
+        Self { name: principal.name().into(), bases, expires_at: u64::MAX }
     }
 
     /// A client without rights, as every connection is before SASL.
     pub fn nobody() -> Self {
-        Self { name: "anonymous".into(), bases: Vec::new() }
+        Self { name: "anonymous".into(), bases: Vec::new(), expires_at: u64::MAX }
     }
 
     /// Name of the user, key or certificate subject; `anonymous` without one. For logs.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// When the log-in ends, in seconds since 1970: with its token. `None` where it does not.
+    pub fn expires_at(&self) -> Option<u64> {
+        (self.expires_at != u64::MAX).then_some(self.expires_at)
     }
 
     /// True if `right` holds at `scope` by the log-in alone, as things are now.
@@ -74,6 +83,9 @@ pub enum SaslError {
     /// The client's certificate belongs to no configured principal.
     #[error("certificate is not configured")]
     UnknownCertificate,
+    /// The token of OAUTHBEARER or XOAUTH2 grants nothing.
+    #[error("{0}")]
+    Token(JwtError),
 }
 
 /// Reason why a token grants nothing. The texts begin as the cloud service's do.
@@ -99,7 +111,9 @@ pub enum TokenError {
     /// Signed with another key, or changed.
     #[error("InvalidSignature: The token has an invalid signature.")]
     WrongSignature,
-    #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
+    #[error(
+        "ExpiredToken: The token is expired. Expiration time: {expired_at} (Unix seconds), now it is {now}"
+    )]
     Expired {
         /// Seconds since 1970.
         expired_at: u64,
@@ -109,6 +123,12 @@ pub enum TokenError {
     /// Its `sr` is another place than the audience.
     #[error("InvalidAudience: the token is for another place than the audience")]
     WrongAudience,
+    /// The same, and its `sr` names no host: a word without a scheme is an entity unless the broker has that name, or a token
+    /// for the entity of that name would open the whole namespace.
+    #[error(
+        "InvalidAudience: the token is for another place than the audience; without a scheme the first word of `sr` is a host only if it is one of the broker's names"
+    )]
+    NoHost,
     /// Its host, or that of the audience, leads to another namespace.
     #[error("InvalidAudience: {0}")]
     ForeignHost(Box<ForeignHost>),
@@ -240,26 +260,32 @@ impl Authority {
 
     /// Mechanisms to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
     /// `ANONYMOUS`; both grant nothing yet. `EXTERNAL` is offered to the owner of a certificate only, because
-    /// some clients prefer it wherever they see it.
+    /// some clients prefer it wherever they see it. `OAUTHBEARER` and `XOAUTH2` are offered where an identity provider is configured.
     pub fn sasl_mechanisms(&self, peer: &PeerFacts) -> Vec<&'static str> {
-        let plain = peer.tls || peer.loopback || self.configuration.get().plain_without_tls;
+        let configuration = self.configuration.get();
+        let plain = peer.tls || peer.loopback || configuration.plain_without_tls;
+        let takes_tokens = plain && !configuration.issuers.is_empty();
         [
             (MSSBCBS, true),
             (PLAIN, plain),
             (ANONYMOUS, true),
             (EXTERNAL, peer.tls && peer.certificate_subject.is_some()),
+            // A token is as good as a password while it lasts.
+            (OAUTHBEARER, takes_tokens),
+            (XOAUTH2, takes_tokens),
         ]
         .into_iter()
         .filter_map(|(name, offered)| offered.then_some(name))
         .collect()
     }
 
-    /// Judges the choice and the initial response of `sasl-init`.
+    /// Judges the choice and the initial response of `sasl-init` at `now`, in seconds since 1970.
     pub fn sasl(
         &self,
         peer: &PeerFacts,
         mechanism: &str,
         response: Option<&[u8]>,
+        now: u64,
     ) -> Result<Identity, SaslError> {
         if !self.sasl_mechanisms(peer).contains(&mechanism) {
             return Err(SaslError::NotOffered);
@@ -267,6 +293,7 @@ impl Authority {
         match mechanism {
             PLAIN => self.plain(response.ok_or(SaslError::MissingResponse)?),
             EXTERNAL => self.external(peer, response),
+            OAUTHBEARER | XOAUTH2 => self.bearer(mechanism, response.ok_or(SaslError::MissingResponse)?, now),
             // The response is trace text (RFC 4505); JavaScript puts its key name there.
             ANONYMOUS => Ok(self.configuration.get().anonymous().map_or_else(Identity::nobody, Identity::of)),
             _ => Ok(Identity::nobody()),
@@ -292,9 +319,31 @@ impl Authority {
             held if held.is_empty() => Err(SaslError::WrongCredentials),
             held => {
                 let bases = held.into_iter().map(Basis::EntityKey).collect();
-                Ok(Identity { name: name.into(), bases })
+                Ok(Identity { name: name.into(), bases, expires_at: u64::MAX })
             }
         }
+    }
+
+    /// A token of an identity provider, judged as that of a `put-token` request; it counts wherever one of its claims
+    /// grants something.
+    fn bearer(&self, mechanism: &str, response: &[u8], now: u64) -> Result<Identity, SaslError> {
+        let token = oauth::token(mechanism, response).ok_or(SaslError::Malformed)?;
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(SaslError::Malformed);
+        }
+        let verified = jwt::verify(&self.configuration.get().issuers, token, None, now);
+        let grant = self.heed_unknown_key(verified).map_err(SaslError::Token)?;
+        Ok(Identity { name: grant.key, bases: grant.bases, expires_at: grant.expires_at })
+    }
+
+    /// Asks for a provider's keys where a token names one that it may have got since.
+    fn heed_unknown_key(&self, verified: Result<Grant, JwtError>) -> Result<Grant, JwtError> {
+        if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
+            && let Some(wanted) = self.keys_wanted.get()
+        {
+            (wanted.0)();
+        }
+        verified
     }
 
     /// RFC 4422 A: the response may name whom to act as; empty or absent means the certificate's owner.
@@ -348,13 +397,8 @@ impl Authority {
         audience: &Resource,
         now: u64,
     ) -> Result<Grant, TokenError> {
-        let verified = jwt::verify(issuers, token.trim(), &audience.place, now);
-        if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
-            && let Some(wanted) = self.keys_wanted.get()
-        {
-            (wanted.0)();
-        }
-        let grant = verified?;
+        let verified = jwt::verify(issuers, token.trim(), Some(&audience.place), now);
+        let grant = self.heed_unknown_key(verified)?;
         self.token_hosts.judge([&audience.host])?;
         Ok(grant)
     }
@@ -384,7 +428,10 @@ impl Authority {
         // Nobody but the holder of a good token is told where a host leads.
         self.token_hosts.judge([&token.resource.host, host])?;
         if !token.resource.place.covers(audience) {
-            return Err(TokenError::WrongAudience);
+            return Err(match token.resource.host {
+                Some(_) => TokenError::WrongAudience,
+                None => TokenError::NoHost,
+            });
         }
         let (scope, expires_at) = (audience.clone(), token.expires_at);
         if let Some((_, principal)) = signers.find(|(_, signer)| signer.access().reaches(audience)) {

@@ -132,19 +132,16 @@ impl Grants {
         grant.map_or(self.identity.name(), |grant| &grant.key)
     }
 
-    /// Seconds since 1970 until which `right` holds at `scope`: for ever (`u64::MAX`) by the log-in, else as long
-    /// as the longest of the tokens. `None` if it never did.
+    /// Seconds since 1970 until which `right` holds at `scope`: for ever (`u64::MAX`) by a log-in without a token, else as
+    /// long as the longest of the tokens. `None` if it never did.
     pub fn valid_until(&self, scope: &Scope, right: Right) -> Option<u64> {
-        if self.identity.allows(scope, right) {
+        let by_login = self.identity.allows(scope, right).then(|| self.identity.expires_at());
+        if by_login == Some(None) {
             return Some(u64::MAX);
         }
-        scope
-            .ancestry()
-            .filter_map(|place| self.by_scope.get(place))
-            .flatten()
-            .filter(|grant| grant.permits(scope, right))
-            .map(|grant| grant.expires_at)
-            .max()
+        let put = scope.ancestry().filter_map(|place| self.by_scope.get(place)).flatten();
+        let put = put.filter(|grant| grant.permits(scope, right)).map(|grant| grant.expires_at);
+        put.chain(by_login.flatten()).max()
     }
 
     fn forget_void(&mut self, now: u64) {

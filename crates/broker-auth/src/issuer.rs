@@ -90,10 +90,12 @@ impl Issuer {
         &mut self.holders
     }
 
-    /// The principals with rights at `scope` that these claims prove.
-    pub(crate) fn bases(&self, claims: &Map<String, Value>, scope: &Scope) -> Vec<Basis> {
+    /// The principals with rights at `scope`, or anywhere, that these claims prove.
+    pub(crate) fn bases(&self, claims: &Map<String, Value>, scope: Option<&Scope>) -> Vec<Basis> {
         let pairs = self.config.grants.iter().zip(&self.holders);
-        let fit = pairs.filter(|(grant, holder)| grant.fits(claims) && holder.access().reaches(scope));
+        let fit = pairs.filter(|(grant, holder)| {
+            grant.fits(claims) && scope.is_none_or(|scope| holder.access().reaches(scope))
+        });
         fit.map(|(_, holder)| Basis::Principal(holder.clone())).collect()
     }
 }

@@ -39,7 +39,9 @@ pub enum JwtError {
     /// A time claim is missing or is no number.
     #[error("MalformedToken: claim `{0}` of the JWT is missing or no number of seconds")]
     Time(&'static str),
-    #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
+    #[error(
+        "ExpiredToken: The token is expired. Expiration time: {expired_at} (Unix seconds), now it is {now}"
+    )]
     Expired {
         /// Seconds since 1970.
         expired_at: u64,
@@ -72,8 +74,13 @@ struct Token<'t> {
     claims: Map<String, Value>,
 }
 
-/// Judges a token for the place `scope` at `now`, in seconds since 1970.
-pub(crate) fn verify(issuers: &[Issuer], token: &str, scope: &Scope, now: u64) -> Result<Grant, JwtError> {
+/// Judges a token for the place `scope`, or for all places together, at `now`, in seconds since 1970.
+pub(crate) fn verify(
+    issuers: &[Issuer],
+    token: &str,
+    scope: Option<&Scope>,
+    now: u64,
+) -> Result<Grant, JwtError> {
     let token = Token::parse(token)?;
     let says = token.claims.get("iss").and_then(Value::as_str).unwrap_or_default();
     // One provider may be configured several times, for its audiences.
@@ -115,7 +122,7 @@ impl<'t> Token<'t> {
         })
     }
 
-    fn judge(&self, issuer: &Issuer, scope: &Scope, now: u64) -> Result<Grant, JwtError> {
+    fn judge(&self, issuer: &Issuer, scope: Option<&Scope>, now: u64) -> Result<Grant, JwtError> {
         let (id, signed) = (self.key_id.as_deref(), self.signed.as_bytes());
         match issuer.keys().verify(id, self.algorithm, signed, &self.signature) {
             Verification::Good => {}
@@ -134,7 +141,8 @@ impl<'t> Token<'t> {
         }
         let whose = self.claims.get("sub").and_then(Value::as_str).unwrap_or_default();
         let key = format!("{} {whose}", issuer.config().issuer).into();
-        Ok(Grant { scope: scope.clone(), expires_at, key, bases })
+        let scope = scope.cloned().unwrap_or_else(Scope::namespace);
+        Ok(Grant { scope, expires_at, key, bases })
     }
 
     /// From when on the token is void, by our clock.

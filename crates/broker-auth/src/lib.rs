@@ -19,6 +19,7 @@ mod host_names;
 mod issuer;
 mod jwks;
 mod jwt;
+mod oauth;
 mod principal;
 mod refused_login;
 mod rights;

@@ -6,7 +6,9 @@
 use crate::{
     Authority, JwtError, PeerFacts, SaslError, TokenError,
     authority::{ANONYMOUS, EXTERNAL, PLAIN},
-    jwt, sas,
+    jwt,
+    oauth::{self, OAUTHBEARER, XOAUTH2},
+    sas,
 };
 
 /// The reason of a refusal.
@@ -106,9 +108,16 @@ impl RefusedLogin {
         error: SaslError,
         (mechanism, response): (&str, Option<&[u8]>),
     ) -> Self {
+        let subject;
         let key = match mechanism {
             PLAIN => response.and_then(plain_name).unwrap_or_default(),
             EXTERNAL => peer.certificate_subject.as_deref().unwrap_or_default(),
+            OAUTHBEARER | XOAUTH2 => {
+                let token = response.and_then(|response| oauth::token(mechanism, response));
+                let token = token.filter(|token| token.len() <= crate::TOKEN_BYTES_MAX);
+                subject = token.and_then(jwt::claimed_subject).unwrap_or_default();
+                &*subject
+            }
             _ => "",
         };
         let reason = match error {
@@ -120,6 +129,7 @@ impl RefusedLogin {
             }
             SaslError::WrongCredentials => LoginRefusal::WrongKey,
             SaslError::UnknownCertificate => LoginRefusal::UnknownCertificate,
+            SaslError::Token(error) => (&TokenError::Jwt(error)).into(),
         };
         Self { reason, key: key.into() }
     }
@@ -149,6 +159,7 @@ impl From<&TokenError> for LoginRefusal {
             TokenError::Jwt(JwtError::NotYet { .. }) => Self::NotYetValid,
             TokenError::JwtNotConfigured | TokenError::Jwt(JwtError::UnknownIssuer) => Self::UnknownIssuer,
             TokenError::WrongAudience
+            | TokenError::NoHost
             | TokenError::ForeignHost(_)
             | TokenError::AudienceTooLong(_)
             | TokenError::Jwt(JwtError::WrongAudience) => Self::WrongAudience,

@@ -19,6 +19,7 @@ public final class Main {
         Failures.declare(CASES);
         Largest.declare(CASES);
         Rollbacks.declare(CASES);
+        Login.declare(CASES);
     }
 
     public static void main(String[] arguments) {

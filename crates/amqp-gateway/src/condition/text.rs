@@ -80,9 +80,12 @@ impl Refusal {
             Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::Placement(_) | Self::LogIn { .. } | Self::ShuttingDown | Self::Failed | Self::Ended => {
-                self.close_text()
-            }
+            Self::Placement(_)
+            | Self::LogIn { .. }
+            | Self::LogInExpired { .. }
+            | Self::ShuttingDown
+            | Self::Failed
+            | Self::Ended => self.close_text(),
             Self::TooLarge { .. }
             | Self::BatchLength { .. }
             | Self::TooManyRequests { .. }
@@ -136,6 +139,9 @@ impl Refusal {
             Self::LogIn { namespace, uses_sasl: false } => {
                 format!("Unauthorized access. The namespace '{namespace}' demands a log-in by SASL.")
             }
+            Self::LogInExpired { expired_at } => format!(
+                "ExpiredToken: The token of the log-in is expired. Expiration time: {expired_at} (Unix seconds)."
+            ),
             Self::Ended => "The connection was closed by an operator.".to_owned(),
             Self::Failed => "The broker has failed and is shutting down.".to_owned(),
             _ => "The broker is shutting down.".to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a client has no grants but those of its SASL identity and of the tokens that were verified.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use amqp_codec::{
     performative::{Open, SaslCode},
@@ -10,7 +10,8 @@ use amqp_codec::{
 };
 use amqp_engine::Connection;
 use broker_auth::{
-    Authority, Denied, Grant, Grants, Identity, PeerFacts, Right, Scope, TokenError, TooManyGrants,
+    Authority, Denied, Grant, Grants, Identity, JwtError, PeerFacts, Right, SaslError, Scope, TokenError,
+    TooManyGrants,
 };
 use broker_core::EntityPath;
 use bytes::Bytes;
@@ -21,7 +22,13 @@ use super::{
     record::ConnectionRecord,
     sasl_exchange::{LoginDecision, SaslExchange},
 };
-use crate::{address, condition::Refusal, dialect::Dialect};
+use crate::{
+    address,
+    condition::Refusal,
+    config::Now,
+    dialect::Dialect,
+    request::cbs::{KEYS_LOOK, KEYS_PATIENCE},
+};
 
 /// The SASL mechanism of clients without credentials.
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
@@ -41,6 +48,21 @@ pub(crate) struct Client {
     log_in: &'static str,
     /// The log-in of a client that uses SASL, until its open is placed.
     exchange: Option<SaslExchange>,
+    /// The log-in waits for the keys of its token's provider.
+    key_wait: Option<KeyWait>,
+}
+
+/// Wait of a log-in for the key of its token.
+#[derive(Debug)]
+struct KeyWait {
+    until: Instant,
+    again: Instant,
+}
+
+impl KeyWait {
+    fn begun(now: Instant) -> Self {
+        Self { until: now + KEYS_PATIENCE, again: now }
+    }
 }
 
 impl Client {
@@ -55,6 +77,7 @@ impl Client {
             dialect: Dialect::Plain,
             log_in: "none",
             exchange: None,
+            key_wait: None,
         }
     }
 
@@ -76,9 +99,10 @@ impl Client {
     }
 
     /// Judges the log-in, before the open.
-    pub(crate) fn judge(&mut self, engine: &mut Connection, record: &mut ConnectionRecord) {
+    pub(crate) fn judge(&mut self, engine: &mut Connection, record: &mut ConnectionRecord, now: Now) {
         let Some(exchange) = &mut self.exchange else { return engine.sasl_outcome(SaslCode::Auth) };
-        match exchange.judge(&self.authority, &self.peer) {
+        let wait = self.key_wait.take().unwrap_or_else(|| KeyWait::begun(now.instant));
+        match exchange.judge(&self.authority, &self.peer, now.unix_seconds()) {
             LoginDecision::Accepted(identity) => {
                 let (mechanism, _) = exchange.chosen();
                 let class = class_of(mechanism);
@@ -89,6 +113,14 @@ impl Client {
                 self.log_in(identity, class);
                 engine.sasl_outcome(SaslCode::Ok);
             }
+            LoginDecision::AwaitsKeys if now.instant < wait.until => {
+                self.key_wait = Some(KeyWait { again: now.instant + KEYS_LOOK, ..wait });
+            }
+            LoginDecision::AwaitsKeys => {
+                let error = SaslError::Token(JwtError::UnknownKey { refreshable: true });
+                record.add_sasl((&self.authority, &self.peer), error, exchange.chosen());
+                engine.sasl_outcome(SaslCode::Auth);
+            }
             LoginDecision::Challenge => engine.sasl_challenge(Bytes::new()),
             LoginDecision::Postponed => engine.sasl_outcome(SaslCode::Ok),
             LoginDecision::Refused(error) => {
@@ -98,15 +130,36 @@ impl Client {
         }
     }
 
+    /// When a log-in whose token has an unknown key is looked at again.
+    pub(crate) fn login_deadline(&self) -> Option<Instant> {
+        self.key_wait.as_ref().map(|wait| wait.again)
+    }
+
+    /// Looks again at a log-in that waits for its provider's keys, if it is time.
+    pub(crate) fn look_at_login(&mut self, engine: &mut Connection, record: &mut ConnectionRecord, now: Now) {
+        if engine.is_closing() {
+            self.key_wait = None;
+        }
+        if self.key_wait.as_ref().is_some_and(|wait| wait.again <= now.instant) {
+            self.judge(engine, record, now);
+        }
+    }
+
+    /// When the log-in ends with its token, in seconds since 1970.
+    pub(crate) fn login_end(&self) -> Option<u64> {
+        self.grants.identity().expires_at()
+    }
+
     /// The client answers the challenge for its missing initial response.
     pub(crate) fn on_sasl_response(
         &mut self,
         response: &Bytes,
         engine: &mut Connection,
         record: &mut ConnectionRecord,
+        now: Now,
     ) {
         if self.exchange.as_mut().is_some_and(|exchange| exchange.respond(response)) {
-            self.judge(engine, record);
+            self.judge(engine, record, now);
         } else {
             engine.sasl_outcome(SaslCode::Auth);
         }
@@ -128,14 +181,17 @@ impl Client {
         &mut self,
         namespace: &GatewayNamespace,
         record: &mut ConnectionRecord,
+        now: Now,
     ) -> Result<(), Refusal> {
         let is_same = Arc::ptr_eq(&self.authority, &namespace.authority);
         self.authority = Arc::clone(&namespace.authority);
-        let Some(exchange) = self.exchange.take() else { return self.enter_without_sasl(namespace, record) };
+        let Some(exchange) = self.exchange.take() else {
+            return self.enter_without_sasl(namespace, record, now);
+        };
         if is_same && exchange.is_accepted() {
             return Ok(());
         }
-        match exchange.judge_finally(&self.authority, &self.peer) {
+        match exchange.judge_finally(&self.authority, &self.peer, now.unix_seconds()) {
             Ok(identity) => {
                 self.log_in(identity, class_of(exchange.chosen().0));
                 Ok(())
@@ -155,8 +211,9 @@ impl Client {
         &mut self,
         namespace: &GatewayNamespace,
         record: &mut ConnectionRecord,
+        now: Now,
     ) -> Result<(), Refusal> {
-        match self.authority.sasl(&self.peer, ANONYMOUS, None) {
+        match self.authority.sasl(&self.peer, ANONYMOUS, None, now.unix_seconds()) {
             Ok(identity) if identity != Identity::nobody() => {
                 self.log_in(identity, "anonymous");
                 Ok(())
@@ -218,6 +275,11 @@ impl Client {
         self.library.learns_of_missing_entities_by_token()
     }
 
+    /// Whether the answer to a token of an identity provider tells the client that an entity is missing as if a right was.
+    pub(crate) const fn takes_missing_entities_for_unauthorized(&self) -> bool {
+        self.library.takes_missing_entities_for_unauthorized()
+    }
+
     /// Verifies a token at a time in seconds since 1970.
     pub(crate) fn verify_token(
         &self,
@@ -272,6 +334,7 @@ fn class_of(mechanism: &str) -> &'static str {
     match mechanism {
         "PLAIN" => "plain",
         "EXTERNAL" => "external",
+        "OAUTHBEARER" | "XOAUTH2" => "token",
         _ => "anonymous",
     }
 }

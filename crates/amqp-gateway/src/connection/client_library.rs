@@ -16,6 +16,8 @@ pub(crate) enum ClientLibrary {
     MicrosoftAzureAmqp,
     /// Azure Service Bus for Go.
     Go,
+    /// Azure Service Bus for Python.
+    Python,
     /// Azure's clients for JavaScript, which are built on `rhea-promise`.
     JavaScript,
 }
@@ -31,6 +33,7 @@ impl ClientLibrary {
             }
             Some("MSGolangClient") => Self::Go,
             Some("MSJSClient") => Self::JavaScript,
+            Some("azsdk-python-servicebus") => Self::Python,
             Some(product)
                 if ["Microsoft.Azure.", "azsdk-net-"].iter().any(|start| product.starts_with(start)) =>
             {
@@ -49,6 +52,12 @@ impl ClientLibrary {
     /// that is refused with `amqp:not-found` (decision 34).
     pub(crate) const fn learns_of_missing_entities_by_token(self) -> bool {
         matches!(self, Self::DotNet | Self::Go)
+    }
+
+    /// Whether its users are told of a missing entity as of a right that is missing, where they log in as a principal of an
+    /// identity provider (decision 60).
+    pub(crate) const fn takes_missing_entities_for_unauthorized(self) -> bool {
+        matches!(self, Self::Python)
     }
 
     /// Whether it overwrites the outcome of a message that comes before its send call has returned (decision 32).

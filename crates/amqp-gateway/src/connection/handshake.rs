@@ -49,5 +49,5 @@ pub(crate) fn engine_config(
 
 /// Whether a client that shows nothing has rights; one without SASL is accepted only then.
 fn anonymous_may_act(authority: &Authority, peer: &PeerFacts) -> bool {
-    authority.sasl(peer, ANONYMOUS, None).is_ok_and(|identity| identity != Identity::nobody())
+    authority.sasl(peer, ANONYMOUS, None, 0).is_ok_and(|identity| identity != Identity::nobody())
 }

@@ -45,8 +45,24 @@ impl<'a> Opening<'a> {
     /// The client answers the challenge for its missing initial response.
     pub(crate) fn on_sasl_response(&mut self, response: &Bytes) {
         self.cx.work.charge(LOGIN);
-        let Cx { client, engine, record, .. } = &mut *self.cx;
-        client.on_sasl_response(response, engine, record);
+        let Cx { client, engine, record, now, .. } = &mut *self.cx;
+        client.on_sasl_response(response, engine, record, *now);
+    }
+
+    /// A deadline has come: a log-in may wait for the keys of its token's provider, or be over with its token.
+    pub(crate) fn on_deadline(&mut self) {
+        let Cx { client, engine, record, now, work, .. } = &mut *self.cx;
+        if client.login_deadline().is_some() {
+            work.charge(LOGIN);
+            client.look_at_login(engine, record, *now);
+        }
+        // The end of the connection has an error only once it is open.
+        if let Some(expired_at) = client.login_end().filter(|end| now.unix_seconds() >= *end)
+            && record.has_opened()
+            && !engine.is_closing()
+        {
+            self.cx.close(&Refusal::LogInExpired { expired_at });
+        }
     }
 
     /// The client's open has come.
@@ -77,7 +93,7 @@ impl<'a> Opening<'a> {
 
     fn on_login_placed(&mut self, placement: Placement) {
         self.cx.work.charge(LOGIN);
-        let Cx { client, engine, record, .. } = &mut *self.cx;
+        let Cx { client, engine, record, now, .. } = &mut *self.cx;
         match placement {
             Placement::To(namespace) => {
                 record.set_namespace(Some(namespace.name));
@@ -89,7 +105,7 @@ impl<'a> Opening<'a> {
             }
             Placement::Refused(_) => client.set_tentative(),
         }
-        client.judge(engine, record);
+        client.judge(engine, record, *now);
     }
 
     fn on_open_placed(&mut self, placement: Placement) {
@@ -106,9 +122,9 @@ impl<'a> Opening<'a> {
     /// The connection is one of this namespace from now on, if the client may log in there.
     fn enter(&mut self, namespace: GatewayNamespace) {
         self.cx.work.charge(LOGIN);
-        let Cx { client, record, .. } = &mut *self.cx;
+        let Cx { client, record, now, .. } = &mut *self.cx;
         record.set_namespace(Some(Arc::clone(&namespace.name)));
-        let entered = client.enter(&namespace, record);
+        let entered = client.enter(&namespace, record, *now);
         self.configure(namespace);
         if let Err(refusal) = entered {
             return self.cx.close(&refusal);

@@ -36,7 +36,7 @@ pub struct AuditEvent {
 pub struct LoginRecord {
     /// The namespace that refused; empty where the log-in was refused before it was known.
     pub namespace: Box<str>,
-    /// `plain`, `external`, `anonymous`, `mssbcbs`, `cbs` for a token, `none` without SASL, `other` for a mechanism that
+    /// `plain`, `external`, `anonymous`, `mssbcbs`, `oauthbearer`, `xoauth2`, `cbs` for a token, `none` without SASL, `other` for a mechanism that
     /// is not known here.
     pub mechanism: &'static str,
     /// The reason, and the name that the client gave.
@@ -207,6 +207,7 @@ impl ConnectionRecord {
             Refusal::Placement(PlacementRefusal::Recovering { .. }) => "shard recovering",
             Refusal::Placement(PlacementRefusal::Deleted { .. }) => "namespace deleted",
             Refusal::LogIn { .. } => "log-in refused",
+            Refusal::LogInExpired { .. } => "log-in expired",
             _ => "closed by the broker",
         };
         self.set_ending(Ending::new(reason, Some(error)));
@@ -235,6 +236,8 @@ fn name_of(mechanism: &str) -> &'static str {
         "EXTERNAL" => "external",
         "ANONYMOUS" => "anonymous",
         "MSSBCBS" => "mssbcbs",
+        "OAUTHBEARER" => "oauthbearer",
+        "XOAUTH2" => "xoauth2",
         _ => "other",
     }
 }

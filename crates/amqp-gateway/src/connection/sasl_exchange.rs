@@ -3,7 +3,7 @@
 //! Invariant: the response is erased when the exchange is over, and is part of no text.
 
 use amqp_codec::types::Symbol;
-use broker_auth::{Authority, Identity, PeerFacts, SaslError, SaslResponse};
+use broker_auth::{Authority, Identity, JwtError, PeerFacts, SaslError, SaslResponse};
 
 /// A mechanism, with the response that the client has sent for it.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) enum LoginDecision {
     Accepted(Identity),
     /// The response is missing and can still come.
     Challenge,
+    /// The token's key is not known yet; its provider is asked.
+    AwaitsKeys,
     /// Refused by an authority that may be the wrong one: that of the open decides.
     Postponed,
     Refused(SaslError),
@@ -60,8 +62,8 @@ impl SaslExchange {
     }
 
     /// Has `authority` judge before the open.
-    pub(super) fn judge(&mut self, authority: &Authority, peer: &PeerFacts) -> LoginDecision {
-        match self.judge_finally(authority, peer) {
+    pub(super) fn judge(&mut self, authority: &Authority, peer: &PeerFacts, now: u64) -> LoginDecision {
+        match self.judge_finally(authority, peer, now) {
             Ok(identity) => {
                 self.accepted = true;
                 LoginDecision::Accepted(identity)
@@ -70,11 +72,13 @@ impl SaslExchange {
                 self.challenged = true;
                 LoginDecision::Challenge
             }
-            Err(SaslError::WrongCredentials | SaslError::UnknownCertificate | SaslError::NotOffered)
-                if self.tentative =>
-            {
-                LoginDecision::Postponed
-            }
+            Err(SaslError::Token(JwtError::UnknownKey { refreshable: true })) => LoginDecision::AwaitsKeys,
+            Err(
+                SaslError::WrongCredentials
+                | SaslError::UnknownCertificate
+                | SaslError::NotOffered
+                | SaslError::Token(_),
+            ) if self.tentative => LoginDecision::Postponed,
             Err(error) => LoginDecision::Refused(error),
         }
     }
@@ -84,9 +88,10 @@ impl SaslExchange {
         &self,
         authority: &Authority,
         peer: &PeerFacts,
+        now: u64,
     ) -> Result<Identity, SaslError> {
         let (mechanism, response) = self.chosen();
-        authority.sasl(peer, mechanism, response)
+        authority.sasl(peer, mechanism, response, now)
     }
 }
 

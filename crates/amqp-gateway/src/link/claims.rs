@@ -2,7 +2,7 @@
 //!
 //! Invariant: no link to an entity is open without a claim that holds; a claim that ends takes its links along.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Link;
 use crate::{condition::Refusal, config::Now, connection::Client};
@@ -20,10 +20,7 @@ impl ClaimExpiry {
 
     /// When the first claim ends, on the monotonic clock.
     pub(crate) fn deadline(&self, now: Now) -> Option<Instant> {
-        let end_millis = self.0?.saturating_mul(1000);
-        let left = end_millis.saturating_sub(now.wall.as_millis());
-        // An hour at most: clocks drift, and looking once more costs nothing.
-        now.instant.checked_add(Duration::from_millis(left.min(3_600_000)))
+        now.instant_of(self.0?)
     }
 
     /// Whether a claim may have ended.

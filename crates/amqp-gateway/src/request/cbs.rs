@@ -95,7 +95,7 @@ impl<'a> CbsNode<'a> {
             return self.cbs.tokens.push(put);
         }
         let taken = match verified {
-            Ok(grant) => match self.entity_to_find(&grant.scope) {
+            Ok(grant) => match self.entity_to_find(&grant.scope, is_sas(&put.token)) {
                 // Only who has shown a good token is told whether there is such an entity.
                 Some((path, or_below)) => return self.find_entity(put.caller, grant, path, or_below),
                 None => self.take_grant(grant),
@@ -119,8 +119,10 @@ impl<'a> CbsNode<'a> {
 
     /// The entity that has to be there for a token to be taken, and whether one below its name will do: a token may be for
     /// all that lies below a place, but no management node is.
-    fn entity_to_find(&self, scope: &Scope) -> Option<(EntityPath, bool)> {
-        if !self.cx.client.learns_of_missing_entities_by_token() {
+    fn entity_to_find(&self, scope: &Scope, by_key: bool) -> Option<(EntityPath, bool)> {
+        let client = &self.cx.client;
+        let as_unauthorized = !by_key && client.takes_missing_entities_for_unauthorized();
+        if !client.learns_of_missing_entities_by_token() && !as_unauthorized {
             return None;
         }
         match address::parse(scope.as_str()) {
@@ -149,6 +151,9 @@ impl<'a> CbsNode<'a> {
         }
         let mut answers = mem::take(&mut self.cbs.answers);
         answers.decide(number, |grant| match missing {
+            Some(refusal) if self.cx.client.takes_missing_entities_for_unauthorized() => {
+                Err(Refusal::BadToken { reason: format!("Unauthorized access. {}", refusal.text()) })
+            }
             Some(refusal) => Err(refusal.clone()),
             None => self.take_grant(grant),
         });
@@ -223,8 +228,8 @@ struct PutToken {
 }
 
 /// Longest wait of a token for its provider's new keys, which its arrival has requested.
-const KEYS_PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const KEYS_PATIENCE: Duration = Duration::from_secs(8);
 /// Interval of checks meanwhile: a fetch takes about as long.
-const KEYS_LOOK: Duration = Duration::from_millis(100);
+pub(crate) const KEYS_LOOK: Duration = Duration::from_millis(100);
 /// Tokens of one connection that may wait at the same time; one more is refused at once.
 const WAITING_TOKENS_MAX: usize = 8;

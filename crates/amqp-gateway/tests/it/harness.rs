@@ -96,7 +96,7 @@ pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) clients: Vec<Client>,
     config: Arc<GatewayConfig>,
-    authority: Arc<Authority>,
+    pub(crate) authority: Arc<Authority>,
     /// Answers to placement requests; `None`: all connections mean one namespace. An answer that is `None` does not come.
     pub(crate) placements: Option<Answers>,
     /// Gives each turn of a gateway its budget; `None`: no turn is bounded.

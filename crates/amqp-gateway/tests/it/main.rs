@@ -51,6 +51,8 @@ mod spans;
 #[cfg(test)]
 mod subscribers;
 #[cfg(test)]
+mod token_logins;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod transactions;

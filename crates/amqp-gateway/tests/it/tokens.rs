@@ -12,7 +12,10 @@ use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, ForeignHost};
 use broker_core::{EntityKind, EntitySettings};
 
-use crate::harness::{TOKEN, World, property, status};
+use crate::{
+    harness::{TOKEN, World, property, status},
+    token_logins::JWT,
+};
 
 const DOT_NET: &str = "Messaging.ServiceBus";
 const OLDER_DOT_NET: &str = "Microsoft.Azure.ServiceBus";
@@ -219,5 +222,27 @@ fn so_many_answers_wait_for_the_core_and_one_more_detaches() {
             detaches.into_iter().map(|detach| detach.error.unwrap().condition.to_string()).collect();
         let expected: &[&str] = if fits { &[] } else { &["amqp:resource-limit-exceeded"] };
         assert_eq!(conditions, expected, "{count}");
+    }
+}
+
+#[test]
+fn the_python_sdk_is_told_of_a_missing_entity_as_of_a_right_only_where_a_principal_asks() {
+    let mut world = crate::token_logins::world();
+    for (product, token, audience, expected) in [
+        ("azsdk-python-servicebus", JWT, MISSING, 401),
+        ("azsdk-python-servicebus", JWT, "sb://localhost/q", 202),
+        ("azsdk-python-servicebus", TOKEN, MISSING, 202),
+        (JAVASCRIPT, JWT, MISSING, 202),
+        (GO, JWT, MISSING, 404),
+    ] {
+        let client = client_of(&mut world, product);
+        world.put_token(client, audience, token);
+        let (_, answer) = world.transfers(client).pop().unwrap();
+        assert_eq!(status(&answer, "status-code"), expected, "{product} {audience}");
+        if expected == 401 {
+            let text = property(&answer, "status-description").unwrap();
+            let begins = "Unauthorized access. The messaging entity 'missing' could not be found.";
+            assert!(text.starts_with(begins), "{text}");
+        }
     }
 }

@@ -101,7 +101,7 @@ fn log_ins_follow_the_tables_of_users_certificates_and_anonymous_clients() {
     ];
     for (mechanism, response, change) in cases {
         let authority = Authority::new(all.clone());
-        let identity = authority.sasl(&peer, mechanism, response).unwrap();
+        let identity = authority.sasl(&peer, mechanism, response, 0).unwrap();
         let allowed = || identity.allows(&Scope::of("orders"), Right::Send);
         assert!(!authority.reconfigure(&Authority::new(all.clone())));
         assert!(allowed(), "{mechanism}");
@@ -109,7 +109,7 @@ fn log_ins_follow_the_tables_of_users_certificates_and_anonymous_clients() {
         change(&mut new);
         assert!(authority.reconfigure(&Authority::new(new)));
         assert!(!allowed(), "{mechanism}");
-        let again = authority.sasl(&peer, mechanism, response);
+        let again = authority.sasl(&peer, mechanism, response, 0);
         assert!(again.is_err() || again.is_ok_and(|who| !who.allows(&Scope::of("orders"), Right::Send)));
     }
 }

@@ -198,8 +198,9 @@ fn a_key_that_was_taken_back_and_comes_again_lets_nobody_in_who_lost_it() {
 fn name_and_key_log_in_at_every_entity_that_has_them() {
     let authority = authority();
     authority.set_entity_rules("a", vec![rule("till", "one", None, &[Right::Listen])]);
-    let log_in =
-        |name: &str, key: &str| authority.sasl(&LOCAL, "PLAIN", Some(format!("\0{name}\0{key}").as_bytes()));
+    let log_in = |name: &str, key: &str| {
+        authority.sasl(&LOCAL, "PLAIN", Some(format!("\0{name}\0{key}").as_bytes()), 0)
+    };
     for (name, key) in [("till", "four"), ("Till", "one"), ("empty", ""), ("boss", "one")] {
         assert_eq!(log_in(name, key), Err(SaslError::WrongCredentials), "{name} {key}");
     }
@@ -219,7 +220,7 @@ fn no_text_of_a_key_is_shown() {
     let authority = authority();
     authority.set_entity_rules("a", vec![rule("till", "very secret", None, &[Right::Listen])]);
     let grant = verify(&authority, ("till", "very secret"), "sb://h/", "sb://h/a").unwrap();
-    let identity = authority.sasl(&LOCAL, "PLAIN", Some(b"\0till\0very secret"));
+    let identity = authority.sasl(&LOCAL, "PLAIN", Some(b"\0till\0very secret"), 0);
     let shown = format!("{authority:?} {grant:?} {identity:?}");
     assert!(!shown.contains("very secret"), "{shown}");
 }

@@ -11,7 +11,10 @@ use ring::{
 use serde_json::json;
 
 use super::*;
-use crate::{Access, ClaimGrant, IssuerConfig, KeySet, Right, Rights};
+use crate::{
+    Access, Anonymous, Authority, ClaimGrant, Credentials, IssuerConfig, KeySet, LoginRefusal, PeerFacts,
+    RefusedLogin, Right, Rights, SaslError,
+};
 
 const NOW: u64 = 1_795_000_000;
 const SKEW: u64 = 60;
@@ -109,7 +112,7 @@ fn rs256() -> Value {
 }
 
 fn judge(token: &str, scope: &str) -> Result<Grant, JwtError> {
-    verify(&[issuer(&[jwk_of_rsa("one", OURS)])], token, &Scope::of(scope), NOW)
+    verify(&[issuer(&[jwk_of_rsa("one", OURS)])], token, Some(&Scope::of(scope)), NOW)
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn both_algorithms_verify_and_none_is_confused_with_another() {
         ),
     ];
     for (what, token, expected) in cases {
-        let said = verify(&[issuer(&keys)], &token, &Scope::of("orders"), NOW);
+        let said = verify(&[issuer(&keys)], &token, Some(&Scope::of("orders")), NOW);
         assert_eq!(said.map(drop), expected, "{what}");
     }
 }
@@ -258,15 +261,15 @@ fn an_unknown_key_is_worth_asking_for_where_keys_can_be_had() {
     let config = IssuerConfig { refreshable: true, ..issuer(&[jwk_of_rsa("one", OURS)]).config().clone() };
     let issuers = [Issuer::new(config, KeySet::default())];
     let at = Scope::of("orders");
-    let refused = verify(&issuers, &token, &at, NOW).unwrap_err();
+    let refused = verify(&issuers, &token, Some(&at), NOW).unwrap_err();
     assert_eq!(refused, JwtError::UnknownKey { refreshable: true });
     issuers[0]
         .renew(KeySet::parse(json!({ "keys": [jwk_of_rsa("new", OURS)] }).to_string().as_bytes()).unwrap());
-    assert!(verify(&issuers, &token, &at, NOW).is_ok());
+    assert!(verify(&issuers, &token, Some(&at), NOW).is_ok());
     issuers[0].renew(
         KeySet::parse(json!({ "keys": [jwk_of_rsa("newer", THEIRS)] }).to_string().as_bytes()).unwrap(),
     );
-    assert!(verify(&issuers, &token, &at, NOW).is_err(), "a key that is withdrawn counts no more");
+    assert!(verify(&issuers, &token, Some(&at), NOW).is_err(), "a key that is withdrawn counts no more");
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn of_two_providers_of_one_name_either_may_take_the_token() {
     );
     let issuers = [other, issuer(&[jwk_of_rsa("one", OURS)])];
     let token = by_rsa(OURS, &rs256(), &claims());
-    assert!(verify(&issuers, &token, &Scope::of("orders"), NOW).is_ok());
+    assert!(verify(&issuers, &token, Some(&Scope::of("orders")), NOW).is_ok());
 }
 
 proptest! {
@@ -301,4 +304,80 @@ proptest! {
         prop_assert!(judge(&token, "orders").is_err());
         prop_assert!(judge(&parts.join("."), "orders").is_err());
     }
+}
+
+#[test]
+fn a_log_in_by_token_is_judged_as_a_token_and_holds_wherever_a_claim_grants_something() {
+    let authority = || {
+        let credentials = Credentials { anonymous: Anonymous::Deny, ..Credentials::default() };
+        Authority::new(credentials).with_issuers(vec![issuer(&[jwk_of_rsa("one", OURS)])])
+    };
+    let local = PeerFacts { loopback: true, ..PeerFacts::default() };
+    let log_in = |mechanism: &str, token: &str, now: u64| {
+        let response = match mechanism {
+            "XOAUTH2" => format!("user=till\u{1}auth=Bearer {token}\u{1}\u{1}"),
+            _ => format!("n,a=till,\u{1}auth=Bearer {token}\u{1}\u{1}"),
+        };
+        authority().sasl(&local, mechanism, Some(response.as_bytes()), now)
+    };
+    let token = by_rsa(OURS, &rs256(), &with(&json!({ "roles": ["sender", "receiver"] })));
+    for mechanism in ["XOAUTH2", "OAUTHBEARER"] {
+        let identity = log_in(mechanism, &token, NOW).unwrap();
+        assert_eq!(identity.name(), "https://login.test/ till-7");
+        assert_eq!(identity.expires_at(), Some(NOW + 600 + SKEW));
+        let allowed = |place: &str, right| identity.allows(&Scope::of(place), right);
+        assert!(allowed("orders", Right::Send) && !allowed("audit", Right::Send));
+        assert!(allowed("orders", Right::Listen) && allowed("audit", Right::Listen));
+        assert!(!allowed("orders", Right::Manage));
+        let cases = [
+            (by_rsa(THEIRS, &rs256(), &claims()), NOW, JwtError::WrongSignature),
+            (
+                token.clone(),
+                NOW + 600 + SKEW,
+                JwtError::Expired { expired_at: NOW + 600, now: NOW + 600 + SKEW },
+            ),
+            (by_rsa(OURS, &rs256(), &with(&json!({ "aud": "mail" }))), NOW, JwtError::WrongAudience),
+            (by_rsa(OURS, &rs256(), &with(&json!({ "roles": ["cook"] }))), NOW, JwtError::NoRights),
+        ];
+        for (token, now, expected) in cases {
+            assert_eq!(log_in(mechanism, &token, now), Err(SaslError::Token(expected)), "{mechanism}");
+        }
+        assert_eq!(authority().sasl(&local, mechanism, Some(b"user=till"), NOW), Err(SaslError::Malformed));
+        assert_eq!(authority().sasl(&local, mechanism, None, NOW), Err(SaslError::MissingResponse));
+    }
+    // A claim that grants something at one place is enough.
+    let audit = by_rsa(OURS, &rs256(), &with(&json!({ "roles": null, "scp": "bus.manage" })));
+    let identity = log_in("XOAUTH2", &audit, NOW).unwrap();
+    assert!(identity.allows(&Scope::of("audit"), Right::Manage));
+    assert!(!identity.allows(&Scope::of("orders"), Right::Send));
+}
+
+#[test]
+fn log_ins_by_token_are_offered_where_a_provider_is_known_and_passwords_may_be_sent() {
+    let far = PeerFacts::default();
+    let tls = PeerFacts { tls: true, ..PeerFacts::default() };
+    let with_issuer =
+        Authority::new(Credentials::default()).with_issuers(vec![issuer(&[jwk_of_rsa("one", OURS)])]);
+    assert_eq!(
+        with_issuer.sasl_mechanisms(&tls),
+        ["MSSBCBS", "PLAIN", "ANONYMOUS", "OAUTHBEARER", "XOAUTH2"]
+    );
+    assert_eq!(with_issuer.sasl_mechanisms(&far), ["MSSBCBS", "ANONYMOUS"]);
+    let without = Authority::new(Credentials::default());
+    assert_eq!(without.sasl_mechanisms(&tls), ["MSSBCBS", "PLAIN", "ANONYMOUS"]);
+    assert_eq!(without.sasl(&tls, "XOAUTH2", None, NOW), Err(SaslError::NotOffered));
+}
+
+#[test]
+fn a_refused_log_in_by_token_says_why_and_whom_it_named() {
+    let authority =
+        Authority::new(Credentials::default()).with_issuers(vec![issuer(&[jwk_of_rsa("one", OURS)])]);
+    let local = PeerFacts { loopback: true, ..PeerFacts::default() };
+    let forged = by_rsa(THEIRS, &rs256(), &claims());
+    let response = format!("user=till\u{1}auth=Bearer {forged}\u{1}\u{1}");
+    let chosen = ("XOAUTH2", Some(response.as_bytes()));
+    let error = authority.sasl(&local, chosen.0, chosen.1, NOW).unwrap_err();
+    let refused = RefusedLogin::of_sasl(&authority, &local, error, chosen);
+    let expected = (LoginRefusal::WrongKey, "https://login.test/ till-7");
+    assert_eq!((refused.reason, &*refused.key), expected);
 }

@@ -40,7 +40,7 @@ fn a_refused_mechanism_says_why_and_whom_it_named() {
     ];
     let authority = authority();
     for (peer, mechanism, response, reason, key) in cases {
-        let error = authority.sasl(peer, mechanism, response).unwrap_err();
+        let error = authority.sasl(peer, mechanism, response, 0).unwrap_err();
         let refused = RefusedLogin::of_sasl(&authority, peer, error, (mechanism, response));
         assert_eq!((refused.reason, &*refused.key), (reason, key), "{mechanism} {response:?}");
         assert!(!format!("{refused:?}").contains("s3cret"), "{refused:?}");

@@ -29,16 +29,16 @@ pub(super) fn claim(
         None => None,
     };
     let (who, allowed) = match login.map(|login| (login, login.split_once(' ').unwrap_or((login, "")))) {
-        None => match authority.sasl(peer, "EXTERNAL", None) {
+        None => match authority.sasl(peer, "EXTERNAL", None, unix_seconds) {
             Ok(owner) if owner.allows(scope, right) => return Ok(owner.name().into()),
             Ok(owner) => return Err(forbidden(owner.name().into(), right)),
-            Err(_) => by_log_in(authority, peer, "ANONYMOUS", None, (right, scope))?,
+            Err(_) => by_log_in(authority, peer, ("ANONYMOUS", None), (right, scope), unix_seconds)?,
         },
         Some((_, (scheme, rest))) if scheme.eq_ignore_ascii_case("basic") => {
             let text = STANDARD.decode(rest.trim()).map_err(|_| unreadable())?;
             let mut response = vec![0];
             response.extend(text.iter().map(|byte| if *byte == b':' { 0 } else { *byte }));
-            by_log_in(authority, peer, "PLAIN", Some(&response), (right, scope))?
+            by_log_in(authority, peer, ("PLAIN", Some(&response)), (right, scope), unix_seconds)?
         }
         Some((_, (scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
             by_token(authority, token.trim(), (right, scope), unix_seconds)?
@@ -62,16 +62,18 @@ pub(super) fn claim(
 fn by_log_in(
     authority: &Authority,
     peer: &PeerFacts,
-    mechanism: &str,
-    response: Option<&[u8]>,
+    (mechanism, response): (&str, Option<&[u8]>),
     (right, scope): (Right, &Scope),
+    unix_seconds: u64,
 ) -> Result<(Box<str>, bool), Refusal> {
-    let identity = authority.sasl(peer, mechanism, response);
+    let identity = authority.sasl(peer, mechanism, response, unix_seconds);
     let identity = identity.map_err(|error| {
         let code = match error {
             SaslError::NotOffered => Unproven::NoTransportSecurity,
             SaslError::Malformed | SaslError::MissingResponse => Unproven::Malformed,
-            SaslError::WrongCredentials | SaslError::UnknownCertificate => Unproven::Generic,
+            SaslError::WrongCredentials | SaslError::UnknownCertificate | SaslError::Token(_) => {
+                Unproven::Generic
+            }
         };
         let login = RefusedLogin::of_sasl(authority, peer, error, (mechanism, response));
         Refusal::Unauthorized(error.to_string(), code, login)
@@ -123,6 +125,7 @@ fn unproven(error: &TokenError) -> Unproven {
             Unproven::Expired
         }
         TokenError::WrongAudience
+        | TokenError::NoHost
         | TokenError::ForeignHost(_)
         | TokenError::AudienceTooLong(_)
         | TokenError::Jwt(JwtError::WrongAudience) => Unproven::Audience,

@@ -18,7 +18,7 @@ fn a_library_is_known_by_the_product_of_its_open() {
         ("microsoft.azure.servicebus", ClientLibrary::Other, false, false),
         ("MSGolangClient", ClientLibrary::Go, true, false),
         ("MSJSClient", ClientLibrary::JavaScript, false, false),
-        ("azsdk-python-servicebus", ClientLibrary::Other, false, false),
+        ("azsdk-python-servicebus", ClientLibrary::Python, false, false),
         ("QpidJMS", ClientLibrary::Other, false, false),
         ("", ClientLibrary::Other, false, false),
     ];
@@ -29,6 +29,8 @@ fn a_library_is_known_by_the_product_of_its_open() {
         assert_eq!(library.learns_of_missing_entities_by_token(), by_token, "{product}");
         assert_eq!(library.overwrites_early_outcomes(), overwrites, "{product}");
         assert_eq!(library.is_service_bus(), by_token, "{product}");
+        let as_unauthorized = product == "azsdk-python-servicebus";
+        assert_eq!(library.takes_missing_entities_for_unauthorized(), as_unauthorized, "{product}");
         let only_forced = ["MSGolangClient", "MSJSClient"].contains(&product);
         assert_eq!(library.reconnects_only_after_forced_closes(), only_forced, "{product}");
     }

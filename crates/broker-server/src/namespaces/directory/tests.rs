@@ -158,7 +158,7 @@ fn a_namespace_has_the_credentials_that_the_configuration_gives_it_and_loses_the
     let peer = broker_auth::PeerFacts { loopback: true, ..broker_auth::PeerFacts::default() };
     let may = |served: &ServedNamespace, text: &str| {
         let response = format!("\0k\0{text}");
-        let identity = served.authority.sasl(&peer, "PLAIN", Some(response.as_bytes()));
+        let identity = served.authority.sasl(&peer, "PLAIN", Some(response.as_bytes()), 0);
         identity.is_ok_and(|identity| identity.allows(&Scope::namespace(), Right::Send))
     };
     assert!(may(&served, "secret of a") && !may(&other, "secret of a"));
