@@ -9,10 +9,18 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
-from broker import Broker
+from broker import KEY, KEY_NAME, Broker
 from cases import Context, Suite
 from documented import changed, printed, program as documented
-from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart, declare_with_broker, declare_with_namespaces
+from external import (
+    EVERYWHERE,
+    LARGEST_MESSAGE,
+    declare,
+    declare_restart,
+    declare_with_broker,
+    declare_with_namespaces,
+    play,
+)
 
 SESSIONS = {"requires_session": True}
 RULES = {
@@ -47,6 +55,7 @@ declare(
         "topics/rules-choose": {"subscriptions": RULES},
         "topics/sessions": {"subscriptions": {"s": SESSIONS}},
         "administration": {},
+        "session-required": SESSIONS,
     },
 )
 declare_with_broker(suite, program, {"schedule-and-cancel": {}, "session-accept": SESSIONS})
@@ -61,6 +70,21 @@ declare_with_namespaces(
     "namespace-max-bytes",
     "administration-of-namespaces",
 )
+
+
+@suite.case("administration-without-the-right")
+def administration_without_the_right(context: Context) -> None:
+    """A key that may send and receive but not manage, at a broker that answers as the service does."""
+    key = "C" * 43 + "="
+    keys = [(KEY_NAME, KEY, ["manage", "send", "listen"]), ("clerk", key, ["send", "listen"])]
+    tables = [f'[[key]]\nname = "{name}"\nkey = "{text}"\nrights = {rights}\n' for name, text, rights in keys]
+    first = 'missing_right = "unauthorized"\n'
+    broker = Broker({context.queue: {}}, first_config=first, more_config="".join(tables).replace("'", '"')).start()
+    try:
+        there = Context(broker, context.transport, context.queue)
+        play(program, "administration-without-the-right", there, FERRYBUS_KEY_NAME="clerk", FERRYBUS_KEY=key)
+    finally:
+        broker.close()
 
 
 @suite.case("documented-program")

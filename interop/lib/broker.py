@@ -96,7 +96,7 @@ class Broker:
     """One broker process with its own data directory and ports.
 
     `queues` maps each queue's name to its settings, written as one `[[queue]]`
-    of `ferrybus.toml` each; `more_config` comes behind them. One with
+    of `ferrybus.toml` each; `first_config` comes before, `more_config` behind them. One with
     `subscriptions` is a topic: they map each subscription's name to its
     settings, among which `rule` is a list. It listens on each of `addresses`;
     its certificate is for `names`, where they are given.
@@ -111,6 +111,7 @@ class Broker:
         auto_create: bool = False,
         tls: bool = True,
         profile: str = "",
+        first_config: str = "",
         more_config: str = "",
         addresses: tuple[str, ...] = ("127.0.0.1",),
         names: tuple[str, ...] = (),
@@ -122,7 +123,7 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         config = self.directory / "ferrybus.toml"
         tier = f'profile = "{profile}"\n' if profile else ""
-        config.write_text(tier + self._config_text(queues) + more_config, encoding="utf-8")
+        config.write_text(tier + first_config + self._config_text(queues) + more_config, encoding="utf-8")
         self._command = [
             broker_binary(), "serve",
             *(word for address in addresses for word in ("--listen", f"{address}:{self.port}")),

@@ -6,6 +6,7 @@ mod client;
 mod client_library;
 mod delivery_window;
 pub(crate) mod handshake;
+mod key_wait;
 pub(crate) mod opening;
 pub(crate) mod placement;
 pub(crate) mod record;
@@ -13,4 +14,5 @@ mod registration;
 mod sasl_exchange;
 
 pub(crate) use client::Client;
+pub(crate) use key_wait::KeyWait;
 pub(crate) use registration::{CoreRegistration, DELIVERY_BYTES};

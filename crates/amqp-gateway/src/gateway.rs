@@ -254,22 +254,16 @@ impl Gateway {
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         let links = &self.ends.links;
+        let is_open = self.cx.record.has_opened() && !self.cx.engine.is_closing();
         let deadlines = [
             self.cx.engine.deadline(),
             links.claims.deadline(self.cx.now),
-            self.cx.client.login_deadline(),
-            self.login_end(),
+            self.cx.client.login_deadline(self.cx.now, is_open),
             links.idle.next_check(),
             self.nodes.deadline(),
             self.faults.deadline(),
         ];
         deadlines.into_iter().flatten().min()
-    }
-
-    /// When the connection ends with the token of its log-in.
-    fn login_end(&self) -> Option<Instant> {
-        let is_open = self.cx.record.has_opened() && !self.cx.engine.is_closing();
-        self.cx.client.login_end().filter(|_| is_open).and_then(|end| self.cx.now.instant_of(end))
     }
 
     /// Keys of entities have changed: links that a key has let in which is gone, or permits less, are detached.

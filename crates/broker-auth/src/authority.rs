@@ -44,6 +44,11 @@ impl Identity {
         Self { name: principal.name().into(), bases, expires_at: u64::MAX }
     }
 
+    /// The log-in by a token holds until the token ends.
+    fn of_token(grant: Grant) -> Self {
+        Self { name: grant.key, bases: grant.bases, expires_at: grant.expires_at }
+    }
+
     /// A client without rights, as every connection is before SASL.
     pub fn nobody() -> Self {
         Self { name: "anonymous".into(), bases: Vec::new(), expires_at: u64::MAX }
@@ -293,7 +298,11 @@ impl Authority {
         match mechanism {
             PLAIN => self.plain(response.ok_or(SaslError::MissingResponse)?),
             EXTERNAL => self.external(peer, response),
-            OAUTHBEARER | XOAUTH2 => self.bearer(mechanism, response.ok_or(SaslError::MissingResponse)?, now),
+            OAUTHBEARER | XOAUTH2 => {
+                let response = response.ok_or(SaslError::MissingResponse)?;
+                let token = oauth::token(mechanism, response).ok_or(SaslError::Malformed)?;
+                self.verify_jwt(token, None, now).map(Identity::of_token).map_err(SaslError::Token)
+            }
             // The response is trace text (RFC 4505); JavaScript puts its key name there.
             ANONYMOUS => Ok(self.configuration.get().anonymous().map_or_else(Identity::nobody, Identity::of)),
             _ => Ok(Identity::nobody()),
@@ -322,28 +331,6 @@ impl Authority {
                 Ok(Identity { name: name.into(), bases, expires_at: u64::MAX })
             }
         }
-    }
-
-    /// A token of an identity provider, judged as that of a `put-token` request; it counts wherever one of its claims
-    /// grants something.
-    fn bearer(&self, mechanism: &str, response: &[u8], now: u64) -> Result<Identity, SaslError> {
-        let token = oauth::token(mechanism, response).ok_or(SaslError::Malformed)?;
-        if token.len() > TOKEN_BYTES_MAX {
-            return Err(SaslError::Malformed);
-        }
-        let verified = jwt::verify(&self.configuration.get().issuers, token, None, now);
-        let grant = self.heed_unknown_key(verified).map_err(SaslError::Token)?;
-        Ok(Identity { name: grant.key, bases: grant.bases, expires_at: grant.expires_at })
-    }
-
-    /// Asks for a provider's keys where a token names one that it may have got since.
-    fn heed_unknown_key(&self, verified: Result<Grant, JwtError>) -> Result<Grant, JwtError> {
-        if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
-            && let Some(wanted) = self.keys_wanted.get()
-        {
-            (wanted.0)();
-        }
-        verified
     }
 
     /// RFC 4422 A: the response may name whom to act as; empty or absent means the certificate's owner.
@@ -384,23 +371,25 @@ impl Authority {
             if configuration.issuers.is_empty() {
                 return Err(TokenError::JwtNotConfigured);
             }
-            return self.verify_jwt(&configuration.issuers, token, &resource()?, now);
+            let audience = resource()?;
+            let grant = self.verify_jwt(token, Some(&audience.place), now)?;
+            self.token_hosts.judge([&audience.host])?;
+            return Ok(grant);
         }
         let token = SasToken::parse(token, &host_names)?;
         self.verify_sas(&configuration, &token, &resource()?, now)
     }
 
-    fn verify_jwt(
-        &self,
-        issuers: &[Issuer],
-        token: &str,
-        audience: &Resource,
-        now: u64,
-    ) -> Result<Grant, TokenError> {
-        let verified = jwt::verify(issuers, token.trim(), Some(&audience.place), now);
-        let grant = self.heed_unknown_key(verified)?;
-        self.token_hosts.judge([&audience.host])?;
-        Ok(grant)
+    /// Judges a token for this place, or for all places together. Asks for a provider's keys where the token names one that
+    /// it may have got since.
+    fn verify_jwt(&self, token: &str, place: Option<&Scope>, now: u64) -> Result<Grant, JwtError> {
+        let verified = jwt::verify(&self.configuration.get().issuers, token.trim(), place, now);
+        if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
+            && let Some(wanted) = self.keys_wanted.get()
+        {
+            (wanted.0)();
+        }
+        verified
     }
 
     fn verify_sas(

@@ -3,6 +3,8 @@
 //!
 //! Invariant: the name that stands beside the token decides nothing, because nothing has proved it.
 
+use crate::TOKEN_BYTES_MAX;
+
 /// The mechanism of RFC 7628.
 pub(crate) const OAUTHBEARER: &str = "OAUTHBEARER";
 /// Its forerunner.
@@ -11,7 +13,8 @@ pub(crate) const XOAUTH2: &str = "XOAUTH2";
 /// Ends each pair of a response, and the response.
 const SEPARATOR: char = '\u{1}';
 
-/// The token in a response of `mechanism`; `None` where the response does not have the mechanism's form.
+/// The token in a response of `mechanism`; `None` where the response does not have the mechanism's form, or the token is
+/// longer than any may be.
 pub(crate) fn token<'r>(mechanism: &str, response: &'r [u8]) -> Option<&'r str> {
     let text = std::str::from_utf8(response).ok()?;
     let pairs = match mechanism {
@@ -28,7 +31,8 @@ pub(crate) fn token<'r>(mechanism: &str, response: &'r [u8]) -> Option<&'r str> 
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim_matches(' ');
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    let is_token = !token.is_empty() && token.len() <= TOKEN_BYTES_MAX;
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
 }
 
 /// `n,,` or `n,a=NAME,`: no channel binding, and perhaps whom to act as (RFC 5801 section 4). `y` says that the client could bind.

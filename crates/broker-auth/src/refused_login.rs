@@ -114,7 +114,6 @@ impl RefusedLogin {
             EXTERNAL => peer.certificate_subject.as_deref().unwrap_or_default(),
             OAUTHBEARER | XOAUTH2 => {
                 let token = response.and_then(|response| oauth::token(mechanism, response));
-                let token = token.filter(|token| token.len() <= crate::TOKEN_BYTES_MAX);
                 subject = token.and_then(jwt::claimed_subject).unwrap_or_default();
                 &*subject
             }

@@ -188,14 +188,6 @@ impl Store {
         self.order.take(sequence);
     }
 
-    /// The store forwards its messages from now on. Its order may have numbers of sessions that a receiver has locked:
-    /// messages of a session are handed out in another order.
-    pub(crate) fn begin_order_anew(&mut self) {
-        if self.sessions.is_some() {
-            self.order.begin_anew(&self.slots);
-        }
-    }
-
     /// When the first of its messages was enqueued, or the earliest first one of its partitions.
     pub(crate) fn oldest(&self) -> Option<Timestamp> {
         let at = |sequence| self.slots.get(sequence).map(Slot::enqueued_at);

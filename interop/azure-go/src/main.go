@@ -63,6 +63,8 @@ var cases = map[string]func(queue string){
 	"topics/rules-choose":                    rulesChoose,
 	"topics/sessions":                        topicSessions,
 	"administration":                         administration,
+	"administration-without-the-right":       lackingRights,
+	"session-required":                       sessionRequired,
 	"namespaces":                             threeNamespaces,
 	"namespaces-web-socket":                  threeNamespacesOverWebSocket,
 	"namespace-held":                         namespaceHeld,

@@ -106,6 +106,7 @@ func administration(queue string) {
 	gone := must(client.GetQueue(everything, made, nil))
 	demand(gone == nil, "the queue is still there")
 	administerTopic(client, messages, queue+"-topic")
+	administerAsTheService(client, queue+"-as-the-service")
 	demand(must(client.GetNamespaceProperties(everything, nil)).Name != "", "the namespace has a name")
 }
 

@@ -18,17 +18,12 @@ use bytes::Bytes;
 
 use super::{
     client_library::ClientLibrary,
+    key_wait::KeyWait,
     placement::GatewayNamespace,
     record::ConnectionRecord,
     sasl_exchange::{LoginDecision, SaslExchange},
 };
-use crate::{
-    address,
-    condition::Refusal,
-    config::Now,
-    dialect::Dialect,
-    request::cbs::{KEYS_LOOK, KEYS_PATIENCE},
-};
+use crate::{address, condition::Refusal, config::Now, dialect::Dialect};
 
 /// The SASL mechanism of clients without credentials.
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
@@ -50,19 +45,6 @@ pub(crate) struct Client {
     exchange: Option<SaslExchange>,
     /// The log-in waits for the keys of its token's provider.
     key_wait: Option<KeyWait>,
-}
-
-/// Wait of a log-in for the key of its token.
-#[derive(Debug)]
-struct KeyWait {
-    until: Instant,
-    again: Instant,
-}
-
-impl KeyWait {
-    fn begun(now: Instant) -> Self {
-        Self { until: now + KEYS_PATIENCE, again: now }
-    }
 }
 
 impl Client {
@@ -113,10 +95,11 @@ impl Client {
                 self.log_in(identity, class);
                 engine.sasl_outcome(SaslCode::Ok);
             }
-            LoginDecision::AwaitsKeys if now.instant < wait.until => {
-                self.key_wait = Some(KeyWait { again: now.instant + KEYS_LOOK, ..wait });
-            }
             LoginDecision::AwaitsKeys => {
+                self.key_wait = wait.go_on(now.instant);
+                if self.key_wait.is_some() {
+                    return;
+                }
                 let error = SaslError::Token(JwtError::UnknownKey { refreshable: true });
                 record.add_sasl((&self.authority, &self.peer), error, exchange.chosen());
                 engine.sasl_outcome(SaslCode::Auth);
@@ -130,9 +113,11 @@ impl Client {
         }
     }
 
-    /// When a log-in whose token has an unknown key is looked at again.
-    pub(crate) fn login_deadline(&self) -> Option<Instant> {
-        self.key_wait.as_ref().map(|wait| wait.again)
+    /// When to look at the log-in again: it waits for the key of its token, or ends with it. The end has an error only once
+    /// the connection `is_open`.
+    pub(crate) fn login_deadline(&self, now: Now, is_open: bool) -> Option<Instant> {
+        let end = self.login_end().filter(|_| is_open).and_then(|end| now.instant_of(end));
+        self.key_wait.map(|wait| wait.again).into_iter().chain(end).min()
     }
 
     /// Looks again at a log-in that waits for its provider's keys, if it is time.
@@ -140,7 +125,7 @@ impl Client {
         if engine.is_closing() {
             self.key_wait = None;
         }
-        if self.key_wait.as_ref().is_some_and(|wait| wait.again <= now.instant) {
+        if self.key_wait.is_some_and(|wait| wait.again <= now.instant) {
             self.judge(engine, record, now);
         }
     }

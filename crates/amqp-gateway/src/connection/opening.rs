@@ -52,7 +52,7 @@ impl<'a> Opening<'a> {
     /// A deadline has come: a log-in may wait for the keys of its token's provider, or be over with its token.
     pub(crate) fn on_deadline(&mut self) {
         let Cx { client, engine, record, now, work, .. } = &mut *self.cx;
-        if client.login_deadline().is_some() {
+        if client.login_deadline(*now, false).is_some() {
             work.charge(LOGIN);
             client.look_at_login(engine, record, *now);
         }

@@ -5,10 +5,7 @@
 
 mod pending_replies;
 
-use std::{
-    mem,
-    time::{Duration, Instant},
-};
+use std::{mem, time::Instant};
 
 use broker_auth::{Grant, JwtError, Scope, TokenError, is_sas};
 use broker_core::{Command, EntityPath, SubQueue, Ticket, Work};
@@ -20,6 +17,7 @@ use super::{
 use crate::{
     address::{self, Node},
     condition::Refusal,
+    connection::KeyWait,
     correlation::Correlation,
     cx::Cx,
     endpoints::Endpoints,
@@ -38,7 +36,7 @@ pub(crate) struct Cbs {
 impl Cbs {
     /// When to look again at the tokens that wait.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.tokens.iter().map(|put| put.again).min()
+        self.tokens.iter().map(|put| put.wait.again).min()
     }
 }
 
@@ -77,8 +75,7 @@ impl<'a> CbsNode<'a> {
             token: token.into(),
             kind: request.text("type").unwrap_or_default().into(),
             audience: audience.into(),
-            until: self.cx.now.instant + KEYS_PATIENCE,
-            again: self.cx.now.instant,
+            wait: KeyWait::begun(self.cx.now.instant),
         };
         self.put_token(put);
     }
@@ -88,10 +85,10 @@ impl<'a> CbsNode<'a> {
         let verified = self.cx.client.verify_token(&put.token, &put.kind, &put.audience, now);
         self.cx.work.charge(of_check(&put.token, verified.as_ref().err()));
         if let Err(TokenError::Jwt(JwtError::UnknownKey { refreshable: true })) = verified
-            && self.cx.now.instant < put.until
+            && let Some(wait) = put.wait.go_on(self.cx.now.instant)
             && self.cbs.tokens.len() < WAITING_TOKENS_MAX
         {
-            put.again = self.cx.now.instant + KEYS_LOOK;
+            put.wait = wait;
             return self.cbs.tokens.push(put);
         }
         let taken = match verified {
@@ -185,7 +182,7 @@ impl<'a> CbsNode<'a> {
     /// Looks again at the tokens that wait for a provider's keys, and whose time to look has come.
     pub(crate) fn look_at_tokens(&mut self) {
         let now = self.cx.now.instant;
-        let due = self.cbs.tokens.extract_if(.., |put| put.again <= now);
+        let due = self.cbs.tokens.extract_if(.., |put| put.wait.again <= now);
         for put in due.collect::<Vec<_>>() {
             self.put_token(put);
         }
@@ -222,14 +219,8 @@ struct PutToken {
     token: Box<str>,
     kind: Box<str>,
     audience: Box<str>,
-    /// Until when its key may become known.
-    until: Instant,
-    again: Instant,
+    wait: KeyWait,
 }
 
-/// Longest wait of a token for its provider's new keys, which its arrival has requested.
-pub(crate) const KEYS_PATIENCE: Duration = Duration::from_secs(8);
-/// Interval of checks meanwhile: a fetch takes about as long.
-pub(crate) const KEYS_LOOK: Duration = Duration::from_millis(100);
 /// Tokens of one connection that may wait at the same time; one more is refused at once.
 const WAITING_TOKENS_MAX: usize = 8;

@@ -82,7 +82,6 @@ impl EntityUpdates<'_> {
                 continue;
             };
             let links: Vec<_> = store.links.attached.iter().copied().collect();
-            store.begin_order_anew();
             self.state.messages.entities.agenda.wake(store);
             for (client, link) in links {
                 let made = self.state.links.clients.get(&client).and_then(|client| client.links.get(&link));

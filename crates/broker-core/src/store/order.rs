@@ -57,6 +57,12 @@ impl Order {
             }
             self.cursor = sequence + 1;
         };
+        // Messages of a session are handed out in another order, and may be locked. They come back by `put`.
+        while let Some(sequence) = self.returned.first()
+            && !slots.get(*sequence).is_some_and(Slot::is_ready)
+        {
+            self.returned.pop_first();
+        }
         match (self.returned.first().copied(), first_new) {
             (Some(returned), Some(first_new)) => Some(returned.min(first_new)),
             (returned, first_new) => returned.or(first_new),

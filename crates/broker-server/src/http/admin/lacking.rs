@@ -43,7 +43,7 @@ impl Lacking {
             return Self { detail: detail.to_owned(), phrase: None };
         };
         let detail = format!("SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation");
-        let phrase = ReasonPhrase::try_from(detail.as_str()).ok();
+        let phrase = ReasonPhrase::try_from(detail.as_bytes()).ok();
         Self { detail, phrase }
     }
 }
