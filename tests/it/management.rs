@@ -213,30 +213,8 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
             assert!(is_told, "{request} {login}: {said}");
         }
     }
-    // Of subscriptions and rules the status line says it as well, which the SDK for Go prints.
-    let till = sas("till", "word", everywhere);
-    for (request, operation) in [
-        ("GET /t/Subscriptions/s", "GetSubscription"),
-        ("GET /t/Subscriptions", "EnumerateSubscriptions"),
-        ("PUT /t/Subscriptions/s", "CreateOrUpdateSubscription"),
-        ("DELETE /t/Subscriptions/s", "DeleteSubscription"),
-        ("GET /t/Subscriptions/s/Rules/r", "GetRule"),
-        ("GET /t/Subscriptions/s/Rules", "EnumerateRules"),
-        ("PUT /t/Subscriptions/s/Rules/r", "CreateOrUpdateRule"),
-        ("DELETE /t/Subscriptions/s/Rules/r", "DeleteRule"),
-    ] {
-        let mut stream = connect(as_the_service.http_address());
-        let asked = format!(
-            "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {till}\r\nConnection: close\r\n\r\n"
-        );
-        std::io::Write::write_all(&mut stream, asked.as_bytes()).unwrap();
-        let (status, head, said) = whole_answer(&mut stream);
-        let words = format!("SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation");
-        assert_eq!(status, 401, "{request}: {said}");
-        assert!(head.starts_with(&format!("HTTP/1.1 401 {words}\r\n")), "{head}");
-        assert!(text(&said, "Detail").starts_with(&words), "{said}");
-    }
     // What is no part of the service's API is answered as ever.
+    let till = sas("till", "word", everywhere);
     let (status, _) =
         ask_over(&mut connect(as_the_service.http_address()), "GET /$ferrybus/limits", Some(&till), "");
     assert_eq!(status, 403);
@@ -251,6 +229,44 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
     assert_eq!(status, 403, "{said}");
     let (status, said) = put(&format!("\r\nServiceBusSupplementaryAuthorization: {}", root()));
     assert_eq!(status, 201, "{said}");
+}
+
+/// The SDK for Go prints the status line.
+#[test]
+fn the_status_line_says_which_operation_with_subscriptions_and_rules_was_refused() {
+    let mut credentials = Credentials::development(Anonymous::Deny);
+    credentials.keys.push(NamedKey {
+        name: "till".into(),
+        primary: Secret::new("word"),
+        secondary: None,
+        access: Access { rights: Rights::NONE.with(Right::Send), scopes: Vec::new() },
+    });
+    let broker = Broker::with(|config| {
+        config.authority = Arc::new(Authority::new(credentials));
+        config.missing_right = MissingRight::Unauthorized;
+    });
+    let till = sign_token("http://localhost/", "till", &Secret::new("word"), u64::from(u32::MAX));
+    for (request, operation) in [
+        ("GET /t/Subscriptions/s", "GetSubscription"),
+        ("GET /t/Subscriptions", "EnumerateSubscriptions"),
+        ("PUT /t/Subscriptions/s", "CreateOrUpdateSubscription"),
+        ("DELETE /t/Subscriptions/s", "DeleteSubscription"),
+        ("GET /t/Subscriptions/s/Rules/r", "GetRule"),
+        ("GET /t/Subscriptions/s/Rules", "EnumerateRules"),
+        ("PUT /t/Subscriptions/s/Rules/r", "CreateOrUpdateRule"),
+        ("DELETE /t/Subscriptions/s/Rules/r", "DeleteRule"),
+    ] {
+        let mut stream = connect(broker.http_address());
+        let asked = format!(
+            "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {till}\r\nConnection: close\r\n\r\n"
+        );
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).unwrap();
+        let (status, head, said) = whole_answer(&mut stream);
+        let words = format!("SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation");
+        assert_eq!(status, 401, "{request}: {said}");
+        assert!(head.starts_with(&format!("HTTP/1.1 401 {words}\r\n")), "{head}");
+        assert!(text(&said, "Detail").starts_with(&words), "{said}");
+    }
 }
 
 #[test]

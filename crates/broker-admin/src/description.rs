@@ -37,7 +37,7 @@ pub(crate) struct Description {
 impl Description {
     /// The size of an entity with partitions is that of each of the sixteen, as in the service, and shown is that of all. One
     /// that no partition can have is that of all: a client sends back what was shown.
-    pub(crate) fn take_size_as_of_partition(&mut self) {
+    pub(crate) const fn take_size_as_of_partition(&mut self) {
         self.is_size_of_partition = true;
     }
 

@@ -1,5 +1,5 @@
 //! Responses of the SASL mechanisms that carry a bearer token: OAUTHBEARER (RFC 7628 section 3.1) and XOAUTH2, its forerunner
-//! without a GS2 header, as Qpid JMS, ProtonJ2, rhea and the plugins of Cyrus SASL write it.
+//! without a GS2 header, as Qpid JMS, `ProtonJ2`, rhea and the plugins of Cyrus SASL write it.
 //!
 //! Invariant: the name that stands beside the token decides nothing, because nothing has proved it.
 

@@ -141,9 +141,10 @@ impl Profile {
             let what = "MaxMessageSizeInKilobytes";
             return Err(EntityError::NotInProfile { what, profile: self.name });
         }
-        let (most, allowed) = match settings.enable_partitioning {
-            true => (ENTITY_BYTES * 16, "at most 5120 for each of 16 partitions"),
-            false => (ENTITY_BYTES, "at most 5120"),
+        let (most, allowed) = if settings.enable_partitioning {
+            (ENTITY_BYTES * 16, "at most 5120 for each of 16 partitions")
+        } else {
+            (ENTITY_BYTES, "at most 5120")
         };
         match settings.max_size_bytes {
             Some(own) if own > most => {
