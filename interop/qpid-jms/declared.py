@@ -105,7 +105,7 @@ def declare_failures(suite: Suite, program: list[str]) -> None:
 
 
 def declare_login(suite: Suite, program: list[str]) -> None:
-    """Declares the log-in with a token of an identity provider; one token lasts as long as a connection takes to open."""
+    """Declares the log-in with a token of an identity provider, until the token ends."""
 
     @suite.case("token-log-in")
     def token_log_in(context: Context) -> None:
@@ -118,10 +118,13 @@ def declare_login(suite: Suite, program: list[str]) -> None:
                 "FERRYBUS_TOKEN_GUEST": provider.token("guest"),
                 "FERRYBUS_TOKEN_EXPIRED": provider.token("clerk", seconds=-600),
                 "FERRYBUS_TOKEN_FORGED": provider.token("clerk")[:-8] + "AAAAAAAA",
-                "FERRYBUS_TOKEN_BRIEF": provider.token("clerk", seconds=12),
             }
             try:
-                play(program, "token-log-in", Context(broker, context.transport, context.queue), **tokens)
+                there = Context(broker, context.transport, context.queue)
+                play(program, "token-log-in", there, **tokens)
+                # It is made when the program starts, and lasts until that has connected.
+                brief = provider.token("clerk", seconds=15)
+                play(program, "token-log-in-ends", there, FERRYBUS_TOKEN_BRIEF=brief)
             finally:
                 broker.close()
 

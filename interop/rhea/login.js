@@ -35,8 +35,8 @@ function declare(suite) {
         return true;
       });
     } finally {
-      await broker.close();
-      fs.rmSync(directory, { recursive: true });
+      broker.remove();
+      fs.rmSync(directory, { recursive: true, force: true });
     }
   });
 }

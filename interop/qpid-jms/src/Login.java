@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 final class Login {
     static void declare(Map<String, Main.Case> cases) {
         cases.put("token-log-in", Login::byToken);
+        cases.put("token-log-in-ends", Login::ends);
     }
 
     private static void byToken(String queue) throws Exception {
@@ -23,6 +24,9 @@ final class Login {
             String token = System.getenv("FERRYBUS_TOKEN_" + other);
             Client.refused(JMSSecurityException.class, () -> Client.withToken(token).createConnection().start());
         }
+    }
+
+    private static void ends(String queue) throws Exception {
         CompletableFuture<JMSException> ended = new CompletableFuture<>();
         Connection brief = Client.withToken(System.getenv("FERRYBUS_TOKEN_BRIEF")).createConnection();
         brief.setExceptionListener(ended::complete);

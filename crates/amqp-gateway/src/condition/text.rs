@@ -80,12 +80,10 @@ impl Refusal {
             Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::Placement(_)
-            | Self::LogIn { .. }
-            | Self::LogInExpired { .. }
-            | Self::ShuttingDown
-            | Self::Failed
-            | Self::Ended => self.close_text(),
+            Self::LogInExpired { expired_at } => login_expired(*expired_at),
+            Self::Placement(_) | Self::LogIn { .. } | Self::ShuttingDown | Self::Failed | Self::Ended => {
+                self.close_text()
+            }
             Self::TooLarge { .. }
             | Self::BatchLength { .. }
             | Self::TooManyRequests { .. }
@@ -139,9 +137,6 @@ impl Refusal {
             Self::LogIn { namespace, uses_sasl: false } => {
                 format!("Unauthorized access. The namespace '{namespace}' demands a log-in by SASL.")
             }
-            Self::LogInExpired { expired_at } => format!(
-                "ExpiredToken: The token of the log-in is expired. Expiration time: {expired_at} (Unix seconds)."
-            ),
             Self::Ended => "The connection was closed by an operator.".to_owned(),
             Self::Failed => "The broker has failed and is shutting down.".to_owned(),
             _ => "The broker is shutting down.".to_owned(),
@@ -201,6 +196,10 @@ fn entity_text(error: &EntityError) -> String {
         }
         error => sentence(error),
     }
+}
+
+fn login_expired(expired_at: u64) -> String {
+    format!("ExpiredToken: The token of the log-in is expired. Expiration time: {expired_at} (Unix seconds).")
 }
 
 fn unauthorized(claim: &str, resource: &str) -> String {
