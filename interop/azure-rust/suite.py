@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 from broker import Broker
 from cases import Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces, play
+from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart, declare_with_broker, declare_with_namespaces, play
 from provider import Provider
 
 SESSIONS = {"requires_session": True}
@@ -40,6 +40,7 @@ declare(
     suite,
     program,
     EVERYWHERE
+    | LARGEST_MESSAGE
     | {
         "send-batch": {},
         "peek-lock-defer": {},

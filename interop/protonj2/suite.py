@@ -12,6 +12,7 @@ from broker import Broker
 from cases import SHORT_LOCK, Context, Suite
 from external import (
     EVERYWHERE,
+    LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
     declare_reconnect,
@@ -31,6 +32,7 @@ declare(
     suite,
     program,
     {case: settings for case, settings in EVERYWHERE.items() if case != "lock-renewal"}
+    | LARGEST_MESSAGE
     | {
         "lock-loss": SHORT_LOCK,
         "oversized-message": {"max_message_bytes": "1 MiB"},
@@ -50,6 +52,8 @@ declare(
         "connection-loss": {},
         "transaction-commit": {},
         "transaction-rollback": {},
+        "fifty-rollbacks": {"max_delivery_count": 3},
+        "rollbacks-to-dead-letter": {"max_delivery_count": 3},
         "transaction-several": {},
         "transaction-across-entities": {"beside": {"{queue}-target": {}}},
         "transaction-refused-operation": {},

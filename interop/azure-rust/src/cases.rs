@@ -3,6 +3,7 @@
 mod deferring;
 mod entities;
 mod faults;
+mod largest;
 mod links;
 mod login;
 mod places;
@@ -35,6 +36,7 @@ pub async fn play(name: &str, setting: &Setting) -> Outcome {
         "missing-queue" => links::missing_queue(setting).await,
         "oversized-message" => sending::oversized_message(setting).await,
         "large-message" => sending::large_message(setting).await,
+        "largest-message" => largest::largest_message(setting).await,
         "receive-time-out-on-empty-queue" => links::time_out_on_empty_queue(setting).await,
         "annotations-and-header" => sending::annotations_and_header(setting).await,
         "round-trip" => sending::round_trip(setting).await,

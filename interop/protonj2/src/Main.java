@@ -18,6 +18,8 @@ public final class Main {
         Prefetch.declare(CASES);
         Failures.declare(CASES);
         Streams.declare(CASES);
+        Largest.declare(CASES);
+        Rollbacks.declare(CASES);
     }
 
     public static void main(String[] arguments) {
