@@ -61,6 +61,8 @@ queueCase("largest-message", { max_message_bytes: LIMIT }, async ({ broker, clie
   const deletingDead = client.createReceiver(queue, { receiveMode, subQueueType: "deadLetter" });
   assert.equal((await sender.createMessageBatch()).maxSizeInBytes, LIMIT);
   const length = await searchBody(sender, deleting);
+  const sizes = new RegExp(`has ${LIMIT + 1} bytes; the link takes at most ${LIMIT}`);
+  await assert.rejects(sender.sendMessages(filled(length + 1)), sizes);
   for (const isLowered of [false, true]) {
     for (let sent = 0; sent < 4; sent++) await sender.sendMessages(filled(length));
     if (isLowered) {

@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 from cases import Suite
 from external import (
     EVERYWHERE,
+    LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
     declare_restart,
@@ -26,6 +27,7 @@ declare(
     suite,
     program,
     EVERYWHERE
+    | LARGEST_MESSAGE
     | {
         "oversized-message": {"max_message_bytes": "1 MiB"},
         "send-1000-pipelined": {},

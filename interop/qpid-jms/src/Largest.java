@@ -96,6 +96,10 @@ final class Largest {
             MessageConsumer deleted = deletes.createConsumer(there);
             MessageConsumer deletedDead = deletes.createConsumer(letters);
             int length = searchBody(session, producer, locked);
+            JMSException refused =
+                Client.refused(JMSException.class, () -> producer.send(filled(session, length + 1)));
+            String sizes = "has " + (LIMIT + 1) + " bytes; the link takes at most " + LIMIT;
+            Client.demand(refused.getMessage().contains(sizes), "what the broker says of one byte more: " + refused);
             for (boolean isLowered : new boolean[] {false, true}) {
                 for (int round = 0; round < 4; round++) {
                     Client.demand(isTaken(session, producer, length), "the largest is taken");

@@ -16,6 +16,7 @@ public final class Main {
         Topics.declare(CASES);
         Prefetch.declare(CASES);
         Failures.declare(CASES);
+        Largest.declare(CASES);
     }
 
     public static void main(String[] arguments) {
