@@ -16,6 +16,7 @@ from external import (
     EVERYWHERE,
     LARGEST_MESSAGE,
     declare,
+    declare_reconnect,
     declare_restart,
     declare_with_broker,
     declare_with_namespaces,
@@ -56,9 +57,21 @@ declare(
         "topics/sessions": {"subscriptions": {"s": SESSIONS}},
         "administration": {},
         "session-required": SESSIONS,
+        "administration-missing": {"subscriptions": {"a": {}}},
+        "settle-after-the-link-is-gone": {},
     },
 )
-declare_with_broker(suite, program, {"schedule-and-cancel": {}, "session-accept": SESSIONS})
+declare_with_broker(
+    suite,
+    program,
+    {
+        "schedule-and-cancel": {},
+        "session-accept": SESSIONS,
+        "slow-listener": {},
+        "clock-advance": {"lock_duration": "PT5M"},
+    },
+)
+declare_reconnect(suite, program)
 declare_restart(suite, program)
 declare_with_namespaces(
     suite,

@@ -9,7 +9,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import RENEWED_LOCK, SHORT_LOCK, Context, Suite
-from external import EVERYWHERE, declare, declare_restart, declare_with_broker, declare_with_namespaces
+from external import (
+    EVERYWHERE,
+    declare,
+    declare_reconnect,
+    declare_restart,
+    declare_with_broker,
+    declare_with_namespaces,
+)
 from java import documented, program_of
 
 SESSIONS = {"requires_session": True}
@@ -77,8 +84,10 @@ declare_with_broker(
         "session-lost": SESSIONS,
         "transaction-rollback": {},
         "rollbacks-to-dead-letter": {"max_delivery_count": 3},
+        "slow-listener": {},
     },
 )
+declare_reconnect(suite, program)
 declare_restart(suite, program)
 declare_with_namespaces(
     suite,

@@ -110,6 +110,25 @@ func administration(queue string) {
 	demand(must(client.GetNamespaceProperties(everything, nil)).Name != "", "the namespace has a name")
 }
 
+// What is missing is no entity and no error when it is asked for, and an error of the SDK when it is changed.
+func administrationMissing(topic string) {
+	client := administrator()
+	demand(must(client.GetQueue(everything, "nowhere", nil)) == nil, "a queue")
+	demand(must(client.GetQueueRuntimeProperties(everything, "nowhere", nil)) == nil, "counts of a queue")
+	demand(must(client.GetTopic(everything, "nowhere", nil)) == nil, "a topic")
+	demand(must(client.GetSubscription(everything, topic, "nowhere", nil)) == nil, "a subscription")
+	demand(must(client.GetSubscription(everything, "nowhere", "a", nil)) == nil, "a subscription of nothing")
+	demand(must(client.GetRule(everything, topic, "a", "nowhere", nil)) == nil, "a rule")
+	var unknown *azcore.ResponseError
+	_, queue := client.DeleteQueue(everything, "nowhere", nil)
+	_, subscription := client.DeleteSubscription(everything, topic, "nowhere", nil)
+	_, rule := client.DeleteRule(everything, topic, "a", "nowhere", nil)
+	_, updated := client.UpdateQueue(everything, "nowhere", admin.QueueProperties{}, nil)
+	for what, err := range map[string]error{"queue": queue, "subscription": subscription, "rule": rule, "update": updated} {
+		demand(errors.As(err, &unknown) && unknown.StatusCode == http.StatusNotFound, "%s: %v", what, err)
+	}
+}
+
 func administerTopic(client *admin.Client, messages *azservicebus.Client, topic string) {
 	must(client.CreateTopic(everything, topic, nil))
 	rule := &admin.RuleProperties{

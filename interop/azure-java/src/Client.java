@@ -188,6 +188,11 @@ final class Client {
         throw new AssertionError("it was not refused");
     }
 
+    /** Made at its first use: a client takes the trust store as it is when it is made. */
+    private static final class Http {
+        static final HttpClient CLIENT = HttpClient.newHttpClient();
+    }
+
     /** Moves the broker's time; when this returns, what became due is done. */
     static void advanceClock(Duration by) throws Exception {
         URI there = URI.create("http://" + System.getenv("FERRYBUS_CONTROL") + "/$ferrybus/clock/advance");
@@ -196,8 +201,7 @@ final class Client {
             .header("Content-Type", "application/json")
             .POST(HttpRequest.BodyPublishers.ofString("{\"by_ms\":" + by.toMillis() + "}"))
             .build();
-        // Made here: a client takes the trust store as it is when it is made.
-        HttpResponse<String> answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        HttpResponse<String> answer = Http.CLIENT.send(request, HttpResponse.BodyHandlers.ofString());
         demand(answer.statusCode() / 100 == 2, "the clock: " + answer.statusCode() + " " + answer.body());
     }
 

@@ -13,6 +13,7 @@ public final class Main {
         Sending.declare(CASES);
         Receiving.declare(CASES);
         Locks.declare(CASES);
+        Lasting.declare(CASES);
         Sessions.declare(CASES);
         Topics.declare(CASES);
         Transactions.declare(CASES);
