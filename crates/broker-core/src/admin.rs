@@ -4,6 +4,7 @@
 
 pub(crate) mod bulk_deletion;
 pub(crate) mod describe;
+pub(crate) mod dynamic;
 pub(crate) mod entities;
 pub(crate) mod node_kind;
 pub(crate) mod removal;

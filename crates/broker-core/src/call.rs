@@ -3,7 +3,10 @@
 //! Invariant: the time of a call does not change. Replies, removals and message ids that are gathered during a call are
 //! written when it ends: replies and removals by [`Cx::finish`], message ids by the core before that.
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use bytes::Bytes;
 
@@ -32,6 +35,8 @@ pub(crate) struct Cx<'a, O> {
     pub(crate) new_states: BTreeMap<(QueueId, u32), Bytes>,
     /// Stores whose histories have something to record.
     pub(crate) dirty_histories: Vec<QueueId>,
+    /// Stores that have lost a message, a link or a subscription; `None`: nobody asks for them.
+    changed: Option<BTreeSet<QueueId>>,
     coalescer: OutputCoalescer,
     write_limit: u64,
 }
@@ -82,6 +87,7 @@ impl<'a, O: Output> Cx<'a, O> {
             release_budget: config.deliver_messages_max.max(1),
             new_states: BTreeMap::new(),
             dirty_histories: Vec::new(),
+            changed: None,
             coalescer,
         }
     }
@@ -117,9 +123,28 @@ impl<'a, O: Output> Cx<'a, O> {
         }
     }
 
+    /// From now on the stores are noted that lose a message, a link or a subscription.
+    pub(crate) fn watch_stores(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// A store has lost a message, a link or a subscription.
+    #[inline]
+    pub(crate) fn note_change(&mut self, store: QueueId) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(store);
+        }
+    }
+
+    /// Takes the stores that were noted.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<QueueId> {
+        self.changed.as_mut().map(mem::take).unwrap_or_default()
+    }
+
     /// Records the removal of a message.
     #[inline]
     pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal) {
+        self.note_change(queue);
         self.coalescer.removed(queue, sequence, removal, self.out);
     }
 

@@ -5,9 +5,9 @@
 use bytes::Bytes;
 
 use crate::{
-    EntityKind, EntityPath, EntityQuery, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message,
-    NodeKind, Outcome, Properties, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
-    Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
+    DynamicNode, EntityKind, EntityPath, EntityQuery, EntitySettings, EntityVersion, LinkId, LockId,
+    LockToken, Message, NodeKind, Outcome, Properties, QueueId, ReceiveMode, Rule, SequenceNumber,
+    SessionWanted, StoredRule, Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 
 /// One request. A `ticket` asks for an answer; where it is an `Option`, `None` asks for none.
@@ -35,6 +35,12 @@ pub enum Command {
     },
     /// Open the link, or publish by name, with this command, at a node of this kind.
     OfKind(NodeKind, Box<Self>),
+    /// Create a dynamic node, which this client owns, and open with this command a link to it. Answer as of the command. The node
+    /// is deleted when its policy says so, when the client disconnects, and at the next start; where the client still
+    /// is there it gets `Effect::DynamicNodeGone`. Only its owner can receive from it.
+    OpenDynamicNode { node: Box<DynamicNode>, open: Box<Self> },
+    /// The link that asked for a dynamic node no longer exists: it was closed and not merely detached. There is no answer.
+    ReleaseDynamicNode { name: Box<str> },
     /// Give the link up.
     CloseProducer { producer: LinkId },
     /// Ask to receive from an entity. Answer: `Effect::ConsumerOpened` or `Effect::AttachRefused`.

@@ -3,9 +3,10 @@
 //! Invariant: every command has one place here; those that carry messages and settlements are found first.
 
 use crate::{
-    Command, Effect, LockRef, NodeKind, Outcome, Output, Work,
+    Command, DynamicNode, Effect, LockRef, NodeKind, Outcome, Output, Work,
     admin::{
         bulk_deletion::BulkDeletion,
+        dynamic::DynamicNodeAdmin,
         entities::EntityAdmin,
         node_kind::{Asker, asked_of, attach_error, publish_error},
         removal::EntityRemoval,
@@ -174,6 +175,8 @@ impl CommandRouter<'_> {
         let client = cx.client;
         match command {
             Command::OfKind(kind, command) => self.dispatch_of_kind(cx, kind, *command),
+            Command::OpenDynamicNode { node, open } => self.open_dynamic_node(cx, &node, *open),
+            Command::ReleaseDynamicNode { name } => DynamicNodeAdmin::of(self.state).release(cx, &name),
             Command::Connect => self.state.links.connect(client),
             Command::Disconnect => Attachments::of(self.state).disconnect(cx),
             Command::OpenProducer { producer, path, auto_create } => {
@@ -278,6 +281,24 @@ impl CommandRouter<'_> {
             }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),
         }
+    }
+
+    /// Creates a dynamic node and opens a link to it. Where the link is refused there is no node.
+    fn open_dynamic_node(&mut self, cx: &mut Cx<'_, impl Output>, node: &DynamicNode, open: Command) {
+        let link = match asked_of(&open) {
+            Some((Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link), ..)) => link,
+            Some((Asker::Message(_), ..)) | None => {
+                debug_assert!(false, "the command opens a link");
+                return;
+            }
+        };
+        if let Err(error) = DynamicNodeAdmin::of(self.state).create(cx, node) {
+            // The gateway reuses a number only after its link has closed.
+            Attachments::of(self.state).close_link(cx, cx.client, link);
+            return cx.reply(Effect::AttachRefused { link, error });
+        }
+        self.dispatch(cx, open);
+        DynamicNodeAdmin::of(self.state).delete_without_link(cx, link, node.name());
     }
 
     /// Does what a command asks of a node of this kind, or answers why not.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::{
     AuthorizationRule, Batch, ClientId, Command, CoreConfig, EntityView, Output, Position, QueueId,
     ReplayError, Timestamp, Work,
-    admin::{removal::EntityRemoval, snapshot::AdminSnapshot},
+    admin::{dynamic::DynamicNodeAdmin, removal::EntityRemoval, snapshot::AdminSnapshot},
     call::{Cx, NO_CLIENT},
     command_router::CommandRouter,
     deliver::{budget::DeliveryBudget, dispatcher::Dispatcher, peek::ReadRequests},
@@ -170,9 +170,13 @@ impl Core {
     }
 
     /// After the last record: nothing is locked, everything else stands where it stood. Messages whose queue's
-    /// definition was lost (a repaired journal) are found in a queue `recovered-<number>`.
+    /// definition was lost (a repaired journal) are found in a queue `recovered-<number>`. Dynamic nodes are deleted, because
+    /// their connections are gone.
     pub fn recovered(&mut self, out: &mut impl Output) {
         Recovery::of(&mut self.state.messages).recovered(out);
+        let mut cx = self.begin_call(Timestamp::default(), NO_CLIENT, out);
+        DynamicNodeAdmin::of(&mut self.state).delete_left_over(&mut cx);
+        self.finish_call(cx);
     }
 
     /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive.
@@ -258,12 +262,21 @@ impl Core {
 
     /// A call begins, for a client or for [`NO_CLIENT`].
     fn begin_call<'a, O: Output>(&mut self, now: Timestamp, client: ClientId, out: &'a mut O) -> Cx<'a, O> {
-        Cx::new(now, client, &self.state.messages.config, std::mem::take(&mut self.coalescer), out)
+        let coalescer = std::mem::take(&mut self.coalescer);
+        let mut cx = Cx::new(now, client, &self.state.messages.config, coalescer, out);
+        if self.state.messages.entities.dynamic.has_orphans() {
+            cx.watch_stores();
+        }
+        cx
     }
 
     /// A call ends: ids of histories and coalesced replies are recorded and sent.
     #[inline]
     fn finish_call(&mut self, mut cx: Cx<'_, impl Output>) {
+        let changed = cx.take_changed();
+        if !changed.is_empty() {
+            DynamicNodeAdmin::of(&mut self.state).end_due(&mut cx, &changed);
+        }
         self.state.messages.record_histories(&mut cx);
         self.coalescer = cx.finish();
     }

@@ -143,6 +143,8 @@ pub enum Effect {
     EntityForwards { link: LinkId },
     /// Another link of the same subscriber has taken this one's place; it does not exist any more.
     LinkStolen { link: LinkId },
+    /// A dynamic node of this client was deleted.
+    DynamicNodeGone { name: Box<str> },
     /// The entity of this link was deleted, and the link with it.
     EntityDeleted { link: LinkId },
 }

@@ -7,6 +7,7 @@ pub(crate) mod agenda;
 pub(crate) mod authorization;
 pub(crate) mod auto_delete;
 pub(crate) mod deletion_queue;
+pub(crate) mod dynamic;
 pub(crate) mod error;
 pub(crate) mod index;
 pub(crate) mod message_access;

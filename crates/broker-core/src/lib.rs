@@ -42,6 +42,7 @@ pub use deliver::delivery::{Delivery, Fetched, Lock, Peeked, Renewed, Stored};
 pub use deliver::receiving::{ReceiveMode, SessionWanted, Subscriber, UnsettledPolicy};
 pub use effect::{Effect, QueueInfo, SessionGrant};
 pub use entity::authorization::{AccessRight, AuthorizationRule, KeyText};
+pub use entity::dynamic::{DYNAMIC_PREFIX, DynamicNode, LifetimePolicy, is_dynamic_name};
 pub use entity::error::{EntityError, RULES_PER_TOPIC, SUBSCRIPTIONS_PER_TOPIC};
 pub use entity::node_kind::NodeKind;
 pub use entity::path::{EntityPath, SubQueue};

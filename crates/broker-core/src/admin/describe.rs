@@ -7,7 +7,9 @@ use std::ops::Bound;
 use super::snapshot::AdminSnapshot;
 use crate::{
     Activity, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntityVersion, EntityView,
-    QueueId, entity::name, store::activity::Traffic,
+    QueueId,
+    entity::{dynamic::is_dynamic_name, name},
+    store::activity::Traffic,
 };
 
 /// Most entities in one answer.
@@ -26,7 +28,9 @@ impl AdminSnapshot<'_> {
             }
             EntityQuery::All { after, top } => {
                 let behind = (Bound::Excluded(&**after), Bound::Unbounded);
-                self.page(self.messages.entities.names.range::<str, _>(behind).map(|(_, queue)| *queue), *top)
+                let named = self.messages.entities.names.range::<str, _>(behind);
+                let administered = named.filter(|(name, _)| !is_dynamic_name(name));
+                self.page(administered.map(|(_, queue)| *queue), *top)
             }
             EntityQuery::Subscriptions { topic, start, top } => {
                 let topic = self.messages.entities.names.get(&name::key(topic)).copied();

@@ -8,7 +8,7 @@ use crate::{
     EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId, Rule,
     SUBSCRIPTIONS_PER_TOPIC, Timestamp,
     call::Cx,
-    entity::name,
+    entity::{dynamic::is_dynamic_name, name},
     messages::Messages,
     record::{Definition, Stores},
     store::{Entity, Role, Store},
@@ -37,7 +37,7 @@ impl EntityAdmin<'_> {
         if let Some(id) = self.messages.resolve(path) {
             return Ok(id);
         }
-        if !auto_create || name::split_subscription(&path.entity).is_some() {
+        if !auto_create || name::split_subscription(&path.entity).is_some() || is_dynamic_name(&path.entity) {
             return Err(EntityError::NotFound(path.entity.clone()));
         }
         self.create_entity(cx, &path.entity, EntityKind::Queue, self.messages.config.auto_create.clone())?;
@@ -66,6 +66,29 @@ impl EntityAdmin<'_> {
         settings: EntitySettings,
     ) -> Result<QueueId, EntityError> {
         let (name, topic) = self.messages.entities.check_name(name, kind)?;
+        self.create_checked(cx, name, topic, kind, settings)
+    }
+
+    /// Creates a queue or topic with a name that no request of a client can have. Says its main store.
+    pub(crate) fn create_named(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        name: Box<str>,
+        kind: EntityKind,
+        settings: EntitySettings,
+    ) -> Result<QueueId, EntityError> {
+        self.create_checked(cx, name, None, kind, settings)
+    }
+
+    /// Creates an entity whose name is checked.
+    fn create_checked(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        name: Box<str>,
+        topic: Option<QueueId>,
+        kind: EntityKind,
+        settings: EntitySettings,
+    ) -> Result<QueueId, EntityError> {
         if self.messages.entities.names.contains_key(&name::key(&name)) {
             return Err(EntityError::AlreadyExists(name));
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::entities::EntityAdmin;
 use crate::{
     AttachError, Command, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, NodeKind, Output,
-    PublishError, SubQueue, Ticket, call::Cx, entity::name,
+    PublishError, SubQueue, Ticket,
+    call::Cx,
+    entity::{dynamic::is_dynamic_name, name},
 };
 
 /// A temporary node is deleted after this time without use: the shortest that Service Bus permits.
@@ -53,7 +55,7 @@ impl EntityAdmin<'_> {
         if matches!(asker, Asker::Receiver(_)) && kind.entity() == EntityKind::Topic {
             return Err(NoNode::TopicReceive);
         }
-        if !auto_create || name::split_subscription(&path.entity).is_some() {
+        if !auto_create || name::split_subscription(&path.entity).is_some() || is_dynamic_name(&path.entity) {
             // The command itself finds that it is missing.
             return Ok(());
         }

@@ -66,6 +66,7 @@ impl EntityRemoval<'_> {
             return;
         };
         let (stores, topic) = (entity.definition.stores, entity.definition.topic);
+        let name = entity.definition.name.clone();
         let keys = &entity.definition.settings.authorization;
         let lost_keys = (!keys.is_empty()).then(|| entity.definition.name.clone());
         cx.out.release(entity.position, entity.length);
@@ -80,6 +81,12 @@ impl EntityRemoval<'_> {
         cx.out.release(position, length);
         if let Some(name) = lost_keys {
             self.state.messages.entities.tell_keys_gone(cx, name);
+        }
+        if let Some(topic) = topic {
+            cx.note_change(topic);
+        }
+        if let Some(owner) = self.state.messages.entities.dynamic.remove(queue) {
+            cx.tell(owner, Effect::DynamicNodeGone { name });
         }
         for id in stores.all() {
             if let Some(store) = self.state.messages.entities.stores.remove(&id) {

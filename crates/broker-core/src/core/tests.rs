@@ -10,6 +10,7 @@ mod delete;
 mod deletion_queue;
 mod delivery;
 mod duplicates;
+mod dynamic;
 mod entities;
 mod expiry;
 mod fan_out;

@@ -1,9 +1,9 @@
 //! Entities by kind and in order of name, each found by its place among them.
 //!
-//! Invariant: every entity that has a name is in the list of its kind, a subscription in that of its topic; what a
-//! place costs to find grows with the number of pieces, not of entities.
+//! Invariant: every entity that has a name is in the list of its kind, but for dynamic nodes, and a subscription in that of its
+//! topic; what a place costs to find grows with the number of pieces, not of entities.
 
-use super::name;
+use super::{dynamic::is_dynamic_name, name};
 use crate::{EntityKind, PageStart, QueueId, id_map::IdMap, record::Definition};
 
 /// Entities in one piece; a piece that grows beyond is split.
@@ -19,9 +19,10 @@ pub(crate) struct EntityIndex {
 }
 
 impl EntityIndex {
-    /// Takes in an entity, or finds it there.
+    /// Takes in an entity, or finds it there. Dynamic nodes are left out: they are not administered.
     pub(crate) fn enter(&mut self, definition: &Definition) {
         let list = match (definition.kind, definition.topic) {
+            (EntityKind::Queue | EntityKind::Topic, _) if is_dynamic_name(&definition.name) => return,
             (EntityKind::Queue, _) => &mut self.queues,
             (EntityKind::Topic, _) => &mut self.topics,
             (EntityKind::Subscription, Some(topic)) => self.subscriptions.entry(topic).or_default(),

@@ -4,7 +4,7 @@
 
 use crate::EntityKind;
 
-/// Which entities to show. At most 1,000 are shown at once.
+/// Which entities to show. At most 1,000 are shown at once. Dynamic nodes are shown by their name alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum EntityQuery {
     /// The one of this name, if there is one.

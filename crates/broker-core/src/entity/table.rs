@@ -5,7 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{agenda::Agenda, auto_delete::Idle, index::EntityIndex, name, status::Use};
+use super::{
+    agenda::Agenda,
+    auto_delete::Idle,
+    dynamic::{DynamicNodes, is_dynamic_name},
+    index::EntityIndex,
+    name,
+    status::Use,
+};
 use crate::{
     AuthorizationRule, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output,
     PageStart, QueueId, SubQueue, Timestamp,
@@ -25,6 +32,7 @@ pub(crate) struct EntityTable {
     pub(crate) agenda: Agenda,
     /// The time of the next idle check of each entity with `AutoDeleteOnIdle`.
     pub(crate) idle: Idle,
+    pub(crate) dynamic: DynamicNodes,
     /// The client that gets `Effect::KeysChanged`.
     pub(crate) keys_watcher: Option<ClientId>,
     pub(crate) next_store: u32,
@@ -38,6 +46,7 @@ impl Default for EntityTable {
             stores: IdMap::default(),
             agenda: Agenda::default(),
             idle: Idle::default(),
+            dynamic: DynamicNodes::default(),
             keys_watcher: None,
             next_store: 1,
         }
@@ -111,7 +120,7 @@ impl EntityTable {
         let subscription = name::split_subscription(name);
         if kind != EntityKind::Subscription {
             // Such an address would name two things.
-            let is_valid = name::is_valid(name) && subscription.is_none();
+            let is_valid = name::is_valid(name) && subscription.is_none() && !is_dynamic_name(name);
             return if is_valid { Ok((name.into(), None)) } else { Err(invalid()) };
         }
         let (topic, own) = subscription.ok_or_else(invalid)?;

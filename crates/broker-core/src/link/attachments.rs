@@ -13,7 +13,7 @@ use super::{
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SessionWanted, SubQueue, UnsettledPolicy,
-    admin::{entities::EntityAdmin, removal::EntityRemoval},
+    admin::{dynamic::DynamicNodeAdmin, entities::EntityAdmin, removal::EntityRemoval},
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -85,6 +85,7 @@ impl Attachments<'_> {
         for subscription in temporary {
             EntityRemoval::of(self.state).leave_temporary(cx, subscription);
         }
+        DynamicNodeAdmin::of(self.state).delete_of_client(cx, cx.client);
     }
 
     pub(crate) fn open_producer(
@@ -162,6 +163,10 @@ impl Attachments<'_> {
                 Err(AttachError::Forwards(path.entity.clone()))
             }
             _ => self.check_consumer(queue, path).map(|()| queue),
+        });
+        let opened = opened.and_then(|queue| {
+            DynamicNodeAdmin::of(self.state).check_receiver(cx.client, queue)?;
+            Ok(queue)
         });
         let opened = opened.and_then(|queue| {
             SessionHolders::of(self.state).check_session_use(queue, path, mode, session.as_ref())?;

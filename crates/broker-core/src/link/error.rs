@@ -60,6 +60,9 @@ pub enum AttachError {
     SessionTimeout,
     #[error("the id of the session has {chars} characters, allowed are {limit}")]
     SessionIdTooLong { chars: u64, limit: u64 },
+    /// A dynamic node of another connection.
+    #[error("only the connection that created the dynamic node `{0}` can receive from it")]
+    NotOwner(Box<str>),
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
     LimitReached { what: &'static str, limit: u64 },

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityPath, EntitySettings, LinkId, Output, QueueId, Rule,
     SubQueue, Subscriber,
-    admin::{entities::EntityAdmin, removal::EntityRemoval},
+    admin::{dynamic::DynamicNodeAdmin, entities::EntityAdmin, removal::EntityRemoval},
     call::Cx,
     entity::name,
     namespace::Namespace,
@@ -68,7 +68,7 @@ impl Subscribers<'_> {
                 (false, true) => SubscriptionRole::Shared,
                 (false, false) => SubscriptionRole::Owner(subscriber.owner.clone()),
             };
-            match self.subscription_for(cx, &path.entity, subscriber) {
+            match self.own_subscription(cx, &path, subscriber) {
                 Ok(name) => path.entity = name,
                 Err(error) => {
                     return cx.reply(Effect::AttachRefused { link, error });
@@ -85,6 +85,19 @@ impl Subscribers<'_> {
             // It may have been refused.
             EntityRemoval::of(self.state).leave_temporary(cx, id);
         }
+    }
+
+    /// The name of the subscriber's subscription, unless the topic is a dynamic node of another client.
+    fn own_subscription(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        topic: &EntityPath,
+        subscriber: Subscriber,
+    ) -> Result<Box<str>, AttachError> {
+        if let Some(queue) = self.state.resolve(topic) {
+            DynamicNodeAdmin::of(self.state).check_receiver(cx.client, queue)?;
+        }
+        self.subscription_for(cx, &topic.entity, subscriber)
     }
 
     /// The name of the subscriber's subscription, as it wants it.

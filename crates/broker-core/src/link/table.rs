@@ -93,10 +93,12 @@ impl LinkTable {
         let number = match state {
             Link::Consumer { number } => number,
             Link::Producer { queue } => {
+                cx.note_change(queue);
                 entities.stores.get_mut(&queue)?.links.attached.remove(&(client, link));
                 return None;
             }
             Link::Acceptor { queue, number } => {
+                cx.note_change(queue);
                 let store = entities.stores.get_mut(&queue)?;
                 store.touched_at = cx.now;
                 store.links.attached.remove(&(client, link));
@@ -106,6 +108,7 @@ impl LinkTable {
             }
         };
         let consumer = self.consumers.remove(&number)?;
+        cx.note_change(consumer.queue);
         let store = entities.stores.get_mut(&consumer.queue)?;
         store.touched_at = cx.now;
         store.links.attached.remove(&(client, link));
