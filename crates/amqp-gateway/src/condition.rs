@@ -12,8 +12,8 @@ use broker_core::{
 };
 
 use crate::{
-    address::AddressError, connection::placement::PlacementRefusal, fault_injection::table::FaultKind,
-    link::selector::SelectorError, refusal_log::Severity,
+    address::AddressError, connection::placement::PlacementRefusal, dynamic::refusal::DynamicRefusal,
+    fault_injection::table::FaultKind, link::selector::SelectorError, refusal_log::Severity,
 };
 
 /// Reason of a refusal, by the gateway or by the core.
@@ -57,7 +57,8 @@ pub(crate) enum Refusal {
     },
     /// A selector that cannot be used.
     Selector(SelectorError),
-    Dynamic,
+    /// A dynamic node that is not created.
+    Dynamic(DynamicRefusal),
     /// Capabilities, prefix or annotation that name a queue and a topic.
     TwoKinds,
     /// A declaration that is part of a distributed transaction.
@@ -228,6 +229,7 @@ impl Refusal {
                 | CommitError::Session(_),
             ) => ("amqp:transaction:rollback", 400),
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
+            Self::Dynamic(refusal) => dynamic(*refusal),
             Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
             Self::TooManyRequests { .. }
             | Self::UnreadAnswers { .. }
@@ -262,8 +264,7 @@ impl Refusal {
                 | AddressError::NotAQueue => ("amqp:invalid-field", 400),
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
-            Self::Dynamic
-            | Self::SharedSession
+            Self::SharedSession
             | Self::GlobalTransaction
             | Self::TransactedReceive
             | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
@@ -316,6 +317,18 @@ const fn transaction(error: TransactionError) -> (&'static str, i32) {
     }
 }
 
+/// The name of a dynamic node that is not created.
+const fn dynamic(refusal: DynamicRefusal) -> (&'static str, i32) {
+    match refusal {
+        DynamicRefusal::Address | DynamicRefusal::Lifetime | DynamicRefusal::DistributionModes => {
+            ("amqp:invalid-field", 400)
+        }
+        DynamicRefusal::ConnectionLimit { .. } | DynamicRefusal::BrokerLimit { .. } => {
+            ("amqp:resource-limit-exceeded", 403)
+        }
+    }
+}
+
 /// Condition and status code.
 type Name = (&'static str, i32);
 
@@ -330,7 +343,7 @@ fn attach(error: &AttachError) -> Name {
         | AttachError::NoSessions(_)
         | AttachError::WrongKind { .. }
         | AttachError::SubQueueSession(_) => ("amqp:not-allowed", 400),
-        AttachError::SubscriptionInUse(_) => ("amqp:resource-locked", 409),
+        AttachError::SubscriptionInUse(_) | AttachError::NotOwner(_) => ("amqp:resource-locked", 409),
         AttachError::Subscription(error) | AttachError::NotCreated(error) => entity(error),
         AttachError::SessionLocked(_) => ("com.microsoft:session-cannot-be-locked", 410),
         AttachError::SessionTimeout => ("com.microsoft:timeout", 408),

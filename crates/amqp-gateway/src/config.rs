@@ -9,7 +9,7 @@ use std::{
 
 use broker_core::Timestamp;
 
-use crate::{fault_injection::table::Faults, refusal_log::RefusalLog};
+use crate::{dynamic::pool::DynamicNodePool, fault_injection::table::Faults, refusal_log::RefusalLog};
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,8 @@ pub struct GatewayConfig {
     pub max_unread_cbs_bytes: u64,
     /// The same of answers of management nodes, of which each may be as large as [`max_peek_bytes`](Self::max_peek_bytes).
     pub max_unread_answer_bytes: u64,
+    /// The dynamic nodes of all connections: their limits and the key of their names.
+    pub dynamic_nodes: Arc<DynamicNodePool>,
     /// Make spans of the messages that belong to a trace.
     pub traces: bool,
     /// The log of refusals, of all connections.
@@ -110,6 +112,7 @@ impl Default for GatewayConfig {
             max_waiting_replies: 64,
             max_unread_cbs_bytes: 1 << 20,
             max_unread_answer_bytes: 64 << 20,
+            dynamic_nodes: Arc::default(),
             traces: false,
             refusals: Arc::default(),
             faults: None,

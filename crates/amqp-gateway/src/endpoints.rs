@@ -3,7 +3,8 @@
 //! Invariant: each part has private state; what a handler changes in several of them, it changes in one call.
 
 use crate::{
-    link::table::LinkTable, pending::PendingAnswers, session::SessionTable, transaction::Transactions,
+    dynamic::table::DynamicNodeTable, link::table::LinkTable, pending::PendingAnswers, session::SessionTable,
+    transaction::Transactions,
 };
 
 /// State that the links of one connection share.
@@ -13,6 +14,7 @@ pub(crate) struct Endpoints {
     pub(crate) links: LinkTable,
     pub(crate) transactions: Transactions,
     pub(crate) pending: PendingAnswers,
+    pub(crate) dynamic_nodes: DynamicNodeTable,
 }
 
 impl Endpoints {
@@ -23,6 +25,7 @@ impl Endpoints {
             links: LinkTable::new(),
             transactions: Transactions::default(),
             pending: PendingAnswers::default(),
+            dynamic_nodes: DynamicNodeTable::default(),
         }
     }
 }

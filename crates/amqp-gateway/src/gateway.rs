@@ -30,7 +30,7 @@ use crate::{
     disposition::settle::Settlements,
     endpoints::Endpoints,
     fault_injection::InjectedFaults,
-    link::{LinkKind, attach::Attacher, detach::Detacher},
+    link::{LinkEnd, LinkKind, attach::Attacher, detach::Detacher},
     otel_spans::{MessageSpans, Span},
     pending::Pending,
     request::{nodes::Nodes, reply::Replier},
@@ -419,7 +419,7 @@ impl Gateway {
                 }
                 Event::LinkDetached { link, closed, error, by } => {
                     self.cx.log_engine_error(by, error.as_ref());
-                    self.detacher().on_detached(link, closed && error.is_none(), by);
+                    self.detacher().on_detached(link, LinkEnd::of(closed, error.is_some()), by);
                 }
                 Event::DetachAnswered { link } => self.detacher().on_detach_answered(link),
                 Event::SessionBegun { session } => {
@@ -475,6 +475,7 @@ impl Gateway {
             | Effect::EntityDeleted { .. }
             | Effect::EntityForwards { .. }
             | Effect::SessionLost { .. } => self.handle_link_effect(effect),
+            Effect::DynamicNodeGone { name } => self.ends.dynamic_nodes.remove(name),
             Effect::TransactionDone { ticket } => self.coordinator().on_done(*ticket),
             Effect::TransactionRefused { ticket, error } => {
                 self.coordinator().on_refused(*ticket, error.clone());

@@ -12,6 +12,7 @@
 //! | attach, credit and detach of links | `link` |
 //! | incoming and outgoing messages | `transfer` |
 //! | settlement | `disposition` |
+//! | dynamic nodes | `dynamic`, `link/dynamic_attach` |
 //! | transactions | `transaction` |
 //! | requests to `$cbs` and `$management`, and their replies | `request` |
 //! | addresses and dialects | `address`, `dialect` |
@@ -30,6 +31,7 @@ mod correlation;
 mod cx;
 mod dialect;
 mod disposition;
+mod dynamic;
 mod endpoints;
 mod entity_rules;
 mod fault_injection;
@@ -54,6 +56,7 @@ pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};
 pub use connection::placement::{GatewayNamespace, Placement, PlacementRefusal, PlacementRequest};
 pub use connection::record::{AuditEvent, ConnectionRecord, Ending, LoginRecord};
+pub use dynamic::pool::{ALL_DYNAMIC_NODES, CONNECTION_DYNAMIC_NODES, DynamicNodePool};
 pub use entity_rules::entity_rules;
 pub use fault_injection::table::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
 pub use gateway::{About, CloseReason, Gateway};

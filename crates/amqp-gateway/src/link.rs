@@ -7,12 +7,13 @@ mod attach_reply;
 mod attach_request;
 mod claims;
 pub(crate) mod detach;
+mod dynamic_attach;
 mod granted;
 mod idle_timeout;
 mod plain_subscription;
 mod receiver;
 mod reply;
-mod requested_kind;
+pub(crate) mod requested_kind;
 pub(crate) mod selector;
 mod sender;
 mod session_filter;
@@ -97,6 +98,28 @@ impl Link {
             | LinkKind::Request(_)
             | LinkKind::Reply(_)
             | LinkKind::Coordinator { .. } => None,
+        }
+    }
+}
+
+/// End of a link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LinkEnd {
+    /// The peer may attach it again.
+    Detached,
+    /// The peer has closed it for good.
+    Closed,
+    /// One side has closed it with an error.
+    Failed,
+}
+
+impl LinkEnd {
+    /// By what a detach says.
+    pub(crate) const fn of(closed: bool, has_error: bool) -> Self {
+        match (closed, has_error) {
+            (false, _) => Self::Detached,
+            (true, false) => Self::Closed,
+            (true, true) => Self::Failed,
         }
     }
 }

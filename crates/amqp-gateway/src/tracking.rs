@@ -23,6 +23,11 @@ impl Tracking {
         Self { state: mix(seed ^ mix(client.0)), client }
     }
 
+    /// The client of the connection.
+    pub(crate) const fn client(&self) -> ClientId {
+        self.client
+    }
+
     /// The next 128 bits.
     pub(crate) const fn next_id(&mut self) -> u128 {
         let high = self.next_u64();

@@ -1,6 +1,6 @@
-//! Rights on an entity: Send, Listen and Manage.
+//! Rights on an entity: Send, Listen and Manage, and the right to have dynamic nodes.
 //!
-//! Invariant: Manage implies Send and Listen; no other right implies one.
+//! Invariant: Manage implies all others; no other right implies one.
 
 use std::{fmt, str::FromStr};
 
@@ -11,8 +11,10 @@ pub enum Right {
     Send,
     /// Receive, peek, settle and renew.
     Listen,
-    /// Rules and entities; implies the other two.
+    /// Rules and entities; implies all others.
     Manage,
+    /// Create dynamic nodes and receive from them.
+    Dynamic,
 }
 
 impl fmt::Display for Right {
@@ -21,6 +23,7 @@ impl fmt::Display for Right {
             Self::Send => "Send",
             Self::Listen => "Listen",
             Self::Manage => "Manage",
+            Self::Dynamic => "Dynamic",
         })
     }
 }
@@ -28,9 +31,9 @@ impl fmt::Display for Right {
 impl FromStr for Right {
     type Err = UnknownRight;
 
-    /// Reads `send`, `listen` or `manage` in any case.
+    /// Reads `send`, `listen`, `manage` or `dynamic` in any case.
     fn from_str(text: &str) -> Result<Self, UnknownRight> {
-        [Self::Send, Self::Listen, Self::Manage]
+        [Self::Send, Self::Listen, Self::Manage, Self::Dynamic]
             .into_iter()
             .find(|right| right.to_string().eq_ignore_ascii_case(text))
             .ok_or(UnknownRight)
@@ -39,7 +42,7 @@ impl FromStr for Right {
 
 /// The text names no right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected `send`, `listen` or `manage`")]
+#[error("expected `send`, `listen`, `manage` or `dynamic`")]
 pub struct UnknownRight;
 
 /// A set of rights.
@@ -50,7 +53,7 @@ impl Rights {
     /// No right at all.
     pub const NONE: Self = Self(0);
     /// Every right.
-    pub const ALL: Self = Self(0b111);
+    pub const ALL: Self = Self(0b1111);
 
     /// This set and `right`, with what it implies.
     #[must_use]
@@ -99,7 +102,8 @@ const fn bits(right: Right) -> u8 {
     match right {
         Right::Send => 0b001,
         Right::Listen => 0b010,
-        Right::Manage => 0b111,
+        Right::Manage => 0b1111,
+        Right::Dynamic => 0b1000,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
 
+use amqp_gateway::{ALL_DYNAMIC_NODES, CONNECTION_DYNAMIC_NODES};
 use broker_auth::{Authority, Credentials};
 use broker_core::{CoreConfig, EntityKind, EntitySettings, NamespaceSettings, Rule, namespace_key};
 use broker_log::JournalConfig;
@@ -98,6 +99,10 @@ pub struct ServerConfig {
     pub shards: u16,
     /// Connections at the same time. Up to 64 more are accepted and refused with an error; the rest are closed at once.
     pub max_connections: usize,
+    /// Dynamic nodes of all connections.
+    pub max_dynamic_nodes: usize,
+    /// Dynamic nodes of one connection.
+    pub max_dynamic_nodes_per_connection: usize,
     /// Largest frame we accept, in bytes.
     pub max_frame_bytes: u32,
     /// Bytes of commands that all connections together may have waiting for the node; beyond that no socket is read.
@@ -148,6 +153,8 @@ impl Default for ServerConfig {
             memory: ProcessMemory::default(),
             shards: 1,
             max_connections: 10_000,
+            max_dynamic_nodes: ALL_DYNAMIC_NODES,
+            max_dynamic_nodes_per_connection: CONNECTION_DYNAMIC_NODES,
             max_frame_bytes: 64 << 10,
             max_in_flight_bytes: 256 << 20,
             idle_time_out: Duration::from_secs(120),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use amqp_gateway::{GatewayConfig, RefusalLog};
+use amqp_gateway::{DynamicNodePool, GatewayConfig, RefusalLog};
 use broker_log::Durability;
 use tokio::{
     runtime::{Builder, EnterGuard, Runtime},
@@ -42,6 +42,7 @@ use crate::{
     node_thread::{NodeThreads, ShardParts},
     otlp::{Exporter, Spans},
     prepared::{Ports, Prepared},
+    randomness::random,
     reload::Reloader,
     shards::{self, Shards},
     shared::SharedParts,
@@ -103,7 +104,7 @@ impl Server {
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
-        let gateway = Arc::new(gateway_config(config));
+        let gateway = Arc::new(gateway_config(config)?);
         let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), shards.first()));
         drop(runtime.spawn(tell_to_leave(namespaces.watch_left(), Arc::clone(&listing))));
         let node = start_shards(config, &clock, (&shards, &namespaces), (&runtime, &stop))?;
@@ -378,8 +379,10 @@ fn directory(
     NamespaceDirectory::new(of_default, Arc::clone(executor))
 }
 
-fn gateway_config(config: &ServerConfig) -> GatewayConfig {
-    GatewayConfig {
+fn gateway_config(config: &ServerConfig) -> Result<GatewayConfig, StartError> {
+    let dynamic_nodes =
+        DynamicNodePool::new(random()?, config.max_dynamic_nodes, config.max_dynamic_nodes_per_connection);
+    Ok(GatewayConfig {
         container_id: config.container_id.clone(),
         max_message_bytes: config.core.max_message_bytes,
         max_frame_bytes: config.max_frame_bytes,
@@ -391,8 +394,9 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         traces: config.observe.telemetry.is_some(),
         refusals: Arc::new(RefusalLog::new(config.observe.refusals_per_minute)),
         faults: config.testing.then(Arc::default),
+        dynamic_nodes: Arc::new(dynamic_nodes),
         ..GatewayConfig::default()
-    }
+    })
 }
 
 /// Every connection needs a file descriptor, and the usual limit of 1,024 is soon reached.

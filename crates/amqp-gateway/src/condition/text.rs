@@ -50,7 +50,7 @@ impl Refusal {
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Selector(error) => sentence(error),
             Self::TwoKinds => TWO_KINDS.to_owned(),
-            Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
+            Self::Dynamic(refusal) => sentence(refusal),
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
             Self::SettledDeclare => SETTLED_DECLARE.to_owned(),
             Self::SeveralEntities => SEVERAL_ENTITIES.to_owned(),

@@ -13,7 +13,7 @@ use broker_auth::{
     Authority, Denied, Grant, Grants, Identity, JwtError, PeerFacts, Right, SaslError, Scope, TokenError,
     TooManyGrants,
 };
-use broker_core::EntityPath;
+use broker_core::{DYNAMIC_PREFIX, EntityPath};
 use bytes::Bytes;
 
 use super::{
@@ -297,6 +297,18 @@ impl Client {
         }
     }
 
+    /// Checks that the client may have dynamic nodes.
+    pub(crate) fn claim_dynamic(&self, now: u64) -> Result<(Scope, Right), Refusal> {
+        let (scope, right) = (Scope::of(DYNAMIC_PREFIX), Right::Dynamic);
+        match self.grants.allows(&scope, right, now) {
+            Ok(()) => Ok((scope, right)),
+            Err(_) => {
+                let resource = scope.as_str().to_owned();
+                Err(Refusal::Unauthorized { claim: claim_name(right), resource })
+            }
+        }
+    }
+
     /// Reason why a claim does not hold any more; `None` while it does.
     pub(crate) fn lost_claim(&self, scope: &Scope, right: Right, now: u64) -> Option<Refusal> {
         let why = self.grants.allows(scope, right, now).err()?;
@@ -330,5 +342,6 @@ const fn claim_name(right: Right) -> &'static str {
         Right::Send => "Send",
         Right::Listen => "Listen",
         Right::Manage => "Manage",
+        Right::Dynamic => "Dynamic",
     }
 }

@@ -8,7 +8,7 @@ use amqp_codec::{
 };
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::{Right, Scope};
-use broker_core::{Command, EntityPath, LinkId};
+use broker_core::{Command, DynamicNode, EntityPath, LinkId, NodeKind};
 use tracing::{Span, debug};
 
 use super::{
@@ -33,6 +33,20 @@ const NODE_MESSAGE_BYTES: u64 = 65_536;
 /// Capabilities of the coordinator (transactions 4.5.1).
 const COORDINATOR_CAPABILITIES: [&str; 3] =
     ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
+
+/// A dynamic node that is to be created for a link, and the right by which the peer has it.
+pub(super) struct OpeningNode {
+    pub(super) node: DynamicNode,
+    pub(super) claim: (Scope, Right),
+}
+
+/// The command that opens a link: to a node that it creates, or to one of the kind that was asked for.
+fn creating(node: Option<DynamicNode>, kind: Option<NodeKind>, open: Command) -> Command {
+    match node {
+        Some(node) => Command::OpenDynamicNode { node: Box::new(node), open: Box::new(open) },
+        None => asking(kind, open),
+    }
+}
 
 /// Opens the links of one connection.
 #[derive(Debug)]
@@ -78,8 +92,9 @@ impl<'a> Attacher<'a> {
             faults.check_attach(&path.entity, self.cx)?;
         }
         match requested {
-            LinkTarget::Send(path) => self.attach_sender(key, attach, dialect, path),
-            LinkTarget::Receive(path) => self.attach_receiver(key, attach, dialect, path),
+            LinkTarget::Send(path) => self.attach_sender(key, attach, dialect, path, None).map(drop),
+            LinkTarget::Receive(path) => self.attach_receiver(key, attach, dialect, path, None).map(drop),
+            LinkTarget::Dynamic => self.attach_dynamic(key, attach, dialect),
             LinkTarget::Coordinate => self.attach_coordinator(key, &attach, dialect),
             LinkTarget::SubscriptionLookup => self.attach_lookup(key, attach),
             LinkTarget::Request(node) => {
@@ -94,25 +109,31 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    fn attach_sender(
+    pub(super) fn attach_sender(
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
         dialect: Dialect,
         path: Option<EntityPath>,
-    ) -> Result<(), Refusal> {
+        opening: Option<OpeningNode>,
+    ) -> Result<LinkId, Refusal> {
         let mut via = None;
         let mut path = path;
         if let Some(destination) = transfer_destination(&attach)? {
             via = path.replace(destination);
         }
-        let claim = path.as_ref().map(|path| self.cx.claim(path, false, Right::Send)).transpose()?;
+        let (dynamic, claim) = opening.map(|opening| (opening.node, opening.claim)).unzip();
+        let claim = match (claim, &path) {
+            (None, Some(path)) => Some(self.claim_entity(path, Right::Send)?),
+            (claim, _) => claim,
+        };
         via.as_ref().map(|via| self.cx.claim(via, false, Right::Send)).transpose()?;
         let kind = requested_kind::of_attach(&attach, true)?;
         let name = attach.name.as_str().into();
         let most = self.cx.config.max_message_bytes;
         let sender = Sender::new(attach, path.clone(), via.clone(), kind, most);
         let producer = self.add(key, name, dialect, claim, LinkKind::Sender(Box::new(sender)))?;
+        self.note_creator(producer, path.as_ref(), Role::Sender);
         let auto_create = self.cx.config.auto_create;
         match (path, via) {
             (Some(path), Some(via)) => {
@@ -121,11 +142,11 @@ impl<'a> Attacher<'a> {
             }
             (Some(path), None) => {
                 let open = Command::OpenProducer { producer, path, auto_create };
-                self.cx.commands.push(asking(kind, open));
+                self.cx.commands.push(creating(dynamic, kind, open));
             }
             (None, _) => self.accept_sender(producer),
         }
-        Ok(())
+        Ok(producer)
     }
 
     pub(super) fn accept_sender(&mut self, id: LinkId) {
@@ -137,14 +158,19 @@ impl<'a> Attacher<'a> {
         self.cx.engine.grant_credit(link.key, self.cx.config.credit_window);
     }
 
-    fn attach_receiver(
+    pub(super) fn attach_receiver(
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
         dialect: Dialect,
         path: EntityPath,
-    ) -> Result<(), Refusal> {
-        let claim = self.cx.claim(&path, false, Right::Listen)?;
+        opening: Option<OpeningNode>,
+    ) -> Result<LinkId, Refusal> {
+        let (dynamic, claim) = opening.map(|opening| (opening.node, opening.claim)).unzip();
+        let claim = match claim {
+            Some(claim) => claim,
+            None => self.claim_entity(&path, Right::Listen)?,
+        };
         let source = attach.source.as_ref();
         let kind = requested_kind::of_attach(&attach, false)?;
         let session = session_filter::requested(&attach)?;
@@ -160,6 +186,7 @@ impl<'a> Attacher<'a> {
         let name = attach.name.as_str().into();
         let receiver = Receiver::new(attach, path.clone(), dialect, default_outcome, plain_subscription);
         let consumer = self.add(key, name, dialect, Some(claim), LinkKind::Receiver(Box::new(receiver)))?;
+        self.note_creator(consumer, Some(&path), Role::Receiver);
         let unsettled = unsettled_policy(dialect, default_outcome);
         let auto_create = self.cx.config.auto_create;
         let open = match subscriber {
@@ -169,8 +196,8 @@ impl<'a> Attacher<'a> {
                 Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create }
             }
         };
-        self.cx.commands.push(asking(kind, open));
-        Ok(())
+        self.cx.commands.push(creating(dynamic, kind, open));
+        Ok(consumer)
     }
 
     /// Any client may attach to the coordinator: what it does in a transaction needs the same rights as outside of one.
@@ -211,11 +238,11 @@ impl<'a> Attacher<'a> {
         let claim = match node {
             NodeName::Cbs => None,
             // Any right on the entity opens its management node; each operation checks its own right.
-            NodeName::Management(path) => Some(
-                self.cx
-                    .claim(path, true, Right::Listen)
-                    .or_else(|refusal| self.cx.claim(path, true, Right::Send).map_err(|_| refusal))?,
-            ),
+            NodeName::Management(path) => {
+                self.check_managed(path)?;
+                let listen = self.cx.claim(path, true, Right::Listen);
+                Some(listen.or_else(|refusal| self.cx.claim(path, true, Right::Send).map_err(|_| refusal))?)
+            }
         };
         self.add(key, attach.name.as_str().into(), Dialect::ServiceBus, claim, kind)?;
         let limit = match node {
@@ -224,6 +251,15 @@ impl<'a> Attacher<'a> {
         };
         self.cx.engine.accept_link(key, reply_to(attach, limit, Dialect::ServiceBus));
         Ok(())
+    }
+
+    /// The link that asked for a dynamic node may be back.
+    fn note_creator(&mut self, id: LinkId, path: Option<&EntityPath>, role: Role) {
+        if let Some(path) = path
+            && let Some(link) = self.ends.links.get(id)
+        {
+            self.ends.dynamic_nodes.on_attach(&path.entity, id, &link.name, role);
+        }
     }
 
     fn add(

@@ -16,6 +16,7 @@ impl Attacher<'_> {
     /// The core has opened a link on which the peer sends.
     pub(crate) fn on_sender_opened(&mut self, id: LinkId, queue: &QueueInfo) {
         let most = self.cx.config.max_message_bytes;
+        self.ends.dynamic_nodes.on_opened(id);
         let Some(sender) = self.ends.links.sender_mut(id) else { return };
         sender.on_opened(queue, most);
         self.accept_sender(id);
@@ -29,6 +30,7 @@ impl Attacher<'_> {
         session: Option<&SessionGrant>,
     ) {
         let limit = queue.max_message_bytes.min(self.cx.config.max_message_bytes);
+        self.ends.dynamic_nodes.on_opened(id);
         let Some(link) = self.ends.links.get_mut(id) else { return };
         let LinkKind::Receiver(receiver) = &mut link.kind else { return };
         let Some((attach, in_force)) = receiver.on_opened(queue, session.is_some()) else { return };
@@ -62,6 +64,7 @@ impl Attacher<'_> {
 
     /// The core has refused a link.
     pub(crate) fn on_refused(&mut self, id: LinkId, error: AttachError) {
+        self.ends.dynamic_nodes.on_refused(id);
         let Some(link) = self.ends.links.remove(id) else { return };
         let refusal = match (&link.kind, error) {
             (LinkKind::SubscriptionLookup(_), AttachError::NotFound(name)) => {

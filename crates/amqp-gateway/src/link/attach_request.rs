@@ -35,6 +35,8 @@ pub(crate) enum LinkTarget {
     Reply(NodeName),
     Coordinate,
     SubscriptionLookup,
+    /// A node that the attach asks for, and a link to it.
+    Dynamic,
 }
 
 /// Target of a link on which the peer sends.
@@ -45,7 +47,7 @@ pub(crate) fn requested_target(attach: &Attach) -> Result<LinkTarget, Refusal> {
         None => return Err(Refusal::NoTarget),
     };
     if target.dynamic {
-        return Err(Refusal::Dynamic);
+        return Ok(LinkTarget::Dynamic);
     }
     let Some(address) = &target.address else { return Ok(LinkTarget::Send(None)) };
     Ok(match parse(address, "target")? {
@@ -62,7 +64,7 @@ pub(crate) fn requested_source(attach: &Attach) -> Result<LinkTarget, Refusal> {
         return Ok(LinkTarget::SubscriptionLookup);
     };
     if source.dynamic {
-        return Err(Refusal::Dynamic);
+        return Ok(LinkTarget::Dynamic);
     }
     let address = source.address.as_ref().ok_or(Refusal::NoAddress { terminus: "source" })?;
     Ok(match parse(address, "source")? {

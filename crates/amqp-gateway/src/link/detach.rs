@@ -11,7 +11,7 @@ use amqp_engine::{LinkKey, Origin, SessionId};
 use broker_core::{AttachError, Command, LinkId, SessionError};
 use tracing::debug;
 
-use super::LinkKind;
+use super::{LinkEnd, LinkKind};
 use crate::{condition::Refusal, cx::Cx, endpoints::Endpoints, session::SessionTable};
 
 /// Ends the links of one connection.
@@ -27,11 +27,11 @@ impl<'a> Detacher<'a> {
     }
 
     /// The engine tells that a link is gone.
-    pub(crate) fn on_detached(&mut self, key: LinkKey, closed: bool, by: Origin) {
+    pub(crate) fn on_detached(&mut self, key: LinkKey, end: LinkEnd, by: Origin) {
         let Some(id) = self.ends.links.find(key) else { return };
         match by {
             Origin::Engine => self.detach_keeping_unsettled(id),
-            Origin::Peer | Origin::Transport => self.drop_link_as(id, closed),
+            Origin::Peer | Origin::Transport => self.drop_link_as(id, end),
         }
     }
 
@@ -151,21 +151,22 @@ impl<'a> Detacher<'a> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         match &mut link.kind {
             LinkKind::Receiver(receiver) if receiver.unsettled() > 0 => receiver.stop_credit(),
-            _ => return self.drop_link(id),
+            _ => return self.drop_link_as(id, LinkEnd::Failed),
         }
         link.detached_by_broker = true;
         self.cx.commands.push(Command::CloseConsumer { consumer: id });
+        self.release_dynamic_node(id, LinkEnd::Failed);
     }
 
     /// Forgets a link and tells the core.
     fn drop_link(&mut self, id: LinkId) {
-        self.drop_link_as(id, false);
+        self.drop_link_as(id, LinkEnd::Detached);
     }
 
-    /// The same of a link that the peer has closed for good, or not.
-    fn drop_link_as(&mut self, id: LinkId, closed: bool) {
+    /// The same of a link that has ended so.
+    fn drop_link_as(&mut self, id: LinkId, end: LinkEnd) {
         let Some(link) = self.ends.links.remove(id) else { return };
-        let ends = link.ends(closed);
+        let ends = link.ends(end == LinkEnd::Closed);
         match link.kind {
             LinkKind::Sender(sender) if sender.path().is_some() => {
                 self.cx.commands.push(Command::CloseProducer { producer: id });
@@ -188,6 +189,16 @@ impl<'a> Detacher<'a> {
         }
         if let Some(subscription) = ends {
             self.cx.commands.push(Command::Unsubscribe { subscription });
+        }
+        self.release_dynamic_node(id, end);
+    }
+
+    /// Tells the core where a link no longer exists that has asked for a dynamic node. One that is detached may be attached again.
+    fn release_dynamic_node(&mut self, id: LinkId, end: LinkEnd) {
+        if let Some(name) = self.ends.dynamic_nodes.on_detached(id)
+            && end != LinkEnd::Detached
+        {
+            self.cx.commands.push(Command::ReleaseDynamicNode { name });
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn asking(kind: Option<NodeKind>, command: Command) -> Command {
 }
 
 /// Whether this is the capability of a kind of node.
-pub(super) fn is_capability(capability: &Symbol) -> bool {
+pub(crate) fn is_capability(capability: &Symbol) -> bool {
     of_capability(capability).is_some()
 }
 

@@ -11,6 +11,8 @@ mod delays;
 #[cfg(test)]
 mod dialects;
 #[cfg(test)]
+mod dynamic;
+#[cfg(test)]
 mod early_outcomes;
 #[cfg(test)]
 mod granted;

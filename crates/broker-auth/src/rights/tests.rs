@@ -3,16 +3,19 @@ use super::*;
 #[test]
 fn manage_implies_the_others_and_they_imply_nothing() {
     let cases = [
-        // held, Send, Listen, Manage
-        (Rights::NONE, [false, false, false]),
-        (Rights::NONE.with(Right::Send), [true, false, false]),
-        (Rights::NONE.with(Right::Listen), [false, true, false]),
-        (Rights::NONE.with(Right::Send).with(Right::Listen), [true, true, false]),
-        (Rights::NONE.with(Right::Manage), [true, true, true]),
-        (Rights::ALL, [true, true, true]),
+        // held, Send, Listen, Manage, Dynamic
+        (Rights::NONE, [false, false, false, false]),
+        (Rights::NONE.with(Right::Send), [true, false, false, false]),
+        (Rights::NONE.with(Right::Listen), [false, true, false, false]),
+        (Rights::NONE.with(Right::Dynamic), [false, false, false, true]),
+        (Rights::NONE.with(Right::Send).with(Right::Listen), [true, true, false, false]),
+        (Rights::NONE.with(Right::Send).with(Right::Listen).with(Right::Dynamic), [true, true, false, true]),
+        (Rights::NONE.with(Right::Manage), [true, true, true, true]),
+        (Rights::ALL, [true, true, true, true]),
     ];
     for case @ (held, expected) in cases {
-        let found = [Right::Send, Right::Listen, Right::Manage].map(|right| held.contains(right));
+        let found =
+            [Right::Send, Right::Listen, Right::Manage, Right::Dynamic].map(|right| held.contains(right));
         assert_eq!(found, expected, "{case:?}");
     }
 }
@@ -22,6 +25,7 @@ fn rights_are_read_in_any_case() {
     assert_eq!("Send".parse(), Ok(Right::Send));
     assert_eq!("LISTEN".parse(), Ok(Right::Listen));
     assert_eq!("manage".parse(), Ok(Right::Manage));
+    assert_eq!("dynamic".parse(), Ok(Right::Dynamic));
     assert_eq!("sends".parse::<Right>(), Err(UnknownRight));
 }
 

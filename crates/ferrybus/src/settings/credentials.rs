@@ -238,7 +238,7 @@ pub(super) fn access(what: &str, rights: &[String], entities: &[String]) -> Resu
 fn parse_right(what: &str, text: &str) -> Result<Right, Failure> {
     text.parse().map_err(|error| {
         let failure = Failure::misuse(format_args!("{what} has an unknown right `{text}`: {error}"));
-        match suggest(text, ["send", "listen", "manage"]) {
+        match suggest(text, ["send", "listen", "manage", "dynamic"]) {
             Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
             None => failure,
         }

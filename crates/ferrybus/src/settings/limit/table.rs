@@ -93,7 +93,7 @@ pub(crate) const SHARDS: Limit = Limit::new(
 );
 
 /// All limits of the file but those of namespaces.
-pub(crate) static LIMITS: [Limit; 28] = [
+pub(crate) static LIMITS: [Limit; 30] = [
     Limit::new(
         "limits.max_connections",
         Unit::Count("connections"),
@@ -108,6 +108,20 @@ pub(crate) static LIMITS: [Limit; 28] = [
         2..=65_536,
         field!(core.max_links_per_client),
         "Links of one connection, {range}.",
+    ),
+    Limit::new(
+        "limits.max_dynamic_nodes",
+        Unit::Count("nodes"),
+        0..=1_000_000,
+        field!(max_dynamic_nodes),
+        "Dynamic nodes of all connections together (docs/features/plain-amqp.md), {range}. They count as entities too.",
+    ),
+    Limit::new(
+        "limits.max_dynamic_nodes_per_connection",
+        Unit::Count("nodes"),
+        0..=1_000_000,
+        field!(max_dynamic_nodes_per_connection),
+        "Dynamic nodes of one connection, {range}.",
     ),
     Limit::new(
         "limits.max_remembered_ids",
