@@ -43,6 +43,10 @@ declare(
         "heartbeat": {},
         "topic-selector": {"subscriptions": {}},
         "drain": {},
+        "dynamic-request-reply": {},
+        "dynamic-owner": {},
+        "dynamic-end": {},
+        "dynamic-topic": {},
     },
 )
 declare_with_broker(suite, program, {"delivery-delay": {}})

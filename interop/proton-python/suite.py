@@ -13,6 +13,7 @@ from declared import suite
 import contents
 import delays
 import largest
+import dynamic
 import links
 import receiving
 import rollbacks
@@ -21,6 +22,7 @@ import subscribers
 import transactions
 
 subscribers.declare(suite)
+dynamic.declare(suite)
 suite.skip("send-batch", "Proton for Python cannot set the message format of a transfer")
 
 if __name__ == "__main__":

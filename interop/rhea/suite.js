@@ -9,6 +9,7 @@ const { Client, Management } = require("./client.js");
 const delays = require("./delays.js");
 const largest = require("./largest.js");
 const login = require("./login.js");
+const dynamic = require("./dynamic.js");
 const teams = require("./teams.js");
 
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
@@ -575,6 +576,7 @@ suite.case("broker-restart", async ({ tls, queue }) => {
 delays.declare(suite);
 largest.declare(suite);
 login.declare(suite);
+dynamic.declare(suite);
 teams.declare(suite);
 
 suite.run();

@@ -20,7 +20,7 @@ use crate::{
     core_model::CoreModel,
     disk::DiskFaults,
     model::{EntityIndex, Id},
-    plan::Plan,
+    plan::{Plan, PlantedFault},
     process::{NamespaceSetup, Process, Residence},
     rng::Rng,
     world::{Failure, Report},
@@ -28,9 +28,11 @@ use crate::{
 
 mod entities;
 mod receive;
+mod requester;
 mod send;
 
 use entities::{entities, path};
+use requester::Requester;
 
 /// Addresses from which messages are received. The last one requires sessions. Messages sent to `closed` via `plain`
 /// become transfer dead letters of `plain`.
@@ -112,6 +114,8 @@ struct CoreWorld<'a> {
     void: Vec<SequenceNumber>,
     /// Payloads that may be sent once more.
     duplicates: Vec<(u64, Message)>,
+    /// The client with dynamic nodes.
+    requester: Requester,
     model: CoreModel,
     report: Report,
     commands: Vec<Command>,
@@ -161,6 +165,7 @@ impl<'a> CoreWorld<'a> {
             scheduled: Vec::new(),
             void: Vec::new(),
             duplicates: Vec::new(),
+            requester: Requester::new(Rng::new(plan.seed ^ 0x0D1A_3105)),
             model: CoreModel::default(),
             report: Report::default(),
             commands: Vec::new(),
@@ -175,8 +180,14 @@ impl<'a> CoreWorld<'a> {
             1 if self.client > 0 => Profile::EMULATOR,
             _ => Profile::STANDARD,
         };
-        let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
+        let mut setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
+        if !self.plan.topology.is_free_of(PlantedFault::DynamicNodesStay) {
+            setup = requester::left_behind();
+        }
         self.process.boot((self.plan, self.now), &mut self.rng, &[NamespaceSetup::of_default(setup)])?;
+        if self.process.has_dynamic_nodes() {
+            return Err("a dynamic node was there after a start".into());
+        }
         self.client += 1;
         self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }];
         for (link, name) in (0..PLACE_LINKS).zip(ENTITIES) {
@@ -240,11 +251,24 @@ impl<'a> CoreWorld<'a> {
             _ => self.time_passes(),
         }
         self.submit();
+        self.run_requester()?;
         self.read()?;
         if self.process.is_broken() {
             // The process ends by itself, and is started again.
             self.crash();
             return self.boot();
+        }
+        Ok(())
+    }
+
+    /// The client with dynamic nodes does something, or has left none.
+    fn run_requester(&mut self) -> Result<(), String> {
+        if self.requester.is_away() && !self.process.is_busy() && self.process.has_dynamic_nodes() {
+            return Err("a dynamic node was there without its connection".into());
+        }
+        if let Some((batch, counts)) = self.requester.act(self.now) {
+            counts.into_iter().for_each(|event| self.count(event));
+            self.process.submit(Residence::default(), batch);
         }
         Ok(())
     }
@@ -275,6 +299,9 @@ impl<'a> CoreWorld<'a> {
                 | PendingRequest::Never(_) => {}
             }
         }
+        if self.requester.on_crash() {
+            self.count(requester::CRASHED);
+        }
         self.held.clear();
         self.credit.clear();
         self.received.clear();
@@ -287,11 +314,25 @@ impl<'a> CoreWorld<'a> {
     /// Takes in what the broker says.
     fn read(&mut self) -> Result<(), String> {
         for (_, released) in self.process.released() {
+            if released.client == self.requester.client() {
+                self.tell_requester(released.effects)?;
+                continue;
+            }
             if released.client != ClientId(self.client) {
                 continue;
             }
             for effect in released.effects {
                 self.on_effect(effect)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_requester(&mut self, effects: Vec<Effect>) -> Result<(), String> {
+        for effect in effects {
+            if let Some((batch, event)) = self.requester.on_effect(effect)? {
+                self.count(event);
+                self.process.submit(Residence::default(), batch);
             }
         }
         Ok(())

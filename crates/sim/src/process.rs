@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use broker_core::{Batch, NamespaceDefinition, Profile, Timestamp};
+use broker_core::{Batch, NamespaceDefinition, Profile, Timestamp, is_dynamic_name};
 use broker_node::{NamespaceCommand, NamespaceId, Node, Released};
 
 use crate::{digest::Digest, disk::DiskFaults, rng::Rng, traced_disk::TracedDisk};
@@ -93,6 +93,13 @@ impl Process {
     /// Whether the process is about to end by itself.
     pub(crate) fn is_broken(&self) -> bool {
         self.shards.iter().any(Shard::is_broken)
+    }
+
+    /// Whether a dynamic node is there, or a subscription of one.
+    pub(crate) fn has_dynamic_nodes(&self) -> bool {
+        let nodes = self.shards.iter().filter_map(|shard| shard.node.as_ref());
+        let mut entities = nodes.flat_map(Node::namespaces).flat_map(|namespace| namespace.core.entities());
+        entities.any(|entity| is_dynamic_name(entity.name))
     }
 
     /// Time of the next wake-up of a node, in milliseconds.

@@ -13,6 +13,7 @@ public final class Main {
         Sending.declare(CASES);
         Receiving.declare(CASES);
         Topics.declare(CASES);
+        Temporary.declare(CASES);
         Transactions.declare(CASES);
         Prefetch.declare(CASES);
         Delays.declare(CASES);

@@ -3,7 +3,9 @@
 //! Invariant: whole sentences, with the names and numbers that were refused and no secret.
 
 use amqp_codec::text::cut;
-use broker_core::{AttachError, CommitError, EntityError, PublishError, SessionError, SettleError};
+use broker_core::{
+    AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, is_dynamic_name,
+};
 
 use crate::{condition::Refusal, connection::placement::PlacementRefusal};
 
@@ -179,6 +181,11 @@ const HOSTNAME_BYTES_MAX: usize = 253;
 
 /// JS and Java recognise a missing entity by the first sentence.
 fn not_found(name: &str) -> String {
+    if is_dynamic_name(name) {
+        return format!(
+            "The messaging entity '{name}' could not be found. A dynamic node is deleted with the link or the connection that asked for it."
+        );
+    }
     format!(
         "The messaging entity '{name}' could not be found. Declare it in the broker's configuration, or start the \
          broker with '--auto-create' to let clients create queues."

@@ -1,5 +1,6 @@
 use super::*;
 use crate::plan::{Durable, PlantedFault};
+use requester::{CRASHED, GONE, LEFT, RECEIVED};
 
 /// Whether one of many seeds breaks this promise when the fault is planted.
 fn is_caught(fault: PlantedFault, promise: &str) -> bool {
@@ -57,6 +58,14 @@ fn a_broker_that_confirms_completions_too_early_is_caught() {
 }
 
 #[test]
+fn a_broker_that_keeps_dynamic_nodes_over_a_start_is_caught() {
+    assert!(
+        is_caught(PlantedFault::DynamicNodesStay, "a dynamic node was there after a start"),
+        "dynamic nodes outlived their connections, and no oracle noticed"
+    );
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_request() {
     let mut events = BTreeMap::new();
     for seed in 1..60 {
@@ -72,6 +81,10 @@ fn the_seeds_bring_every_kind_of_request() {
         BASIC_HAS_NO_TOPICS,
         EMULATOR_DELIVERS_TEN_TIMES,
         ROLLED_BACK_IS_NEVER_SCHEDULED,
+        RECEIVED,
+        LEFT,
+        CRASHED,
+        GONE,
     ] {
         assert!(events.get(event).is_some_and(|count| *count > 0), "none: {event}");
     }

@@ -151,6 +151,8 @@ pub(crate) enum PlantedFault {
     LimitsOfAnother,
     /// A round that has taken in commands of a namespace takes in none of another one.
     GreedyRound,
+    /// A start leaves a dynamic node.
+    DynamicNodesStay,
 }
 
 /// All of them.

@@ -131,7 +131,7 @@ fn addresses_and_credentials_that_cannot_be_are_named() {
         ("[[key]]\nname = \"k\"\nkey = \"a\"", "key `k` has no rights"),
         (
             "[[key]]\nname = \"k\"\nkey = \"a\"\nrights = [\"sent\"]",
-            "key `k` has an unknown right `sent`: expected `send`, `listen` or `manage`\nhint: did you mean `send`?",
+            "key `k` has an unknown right `sent`: expected `send`, `listen`, `manage` or `dynamic`\nhint: did you mean `send`?",
         ),
         ("[[user]]\nname = \"u\"\nrights = [\"send\"]", "user `u` needs `password` or `password_file`"),
         (
