@@ -95,7 +95,8 @@ impl DynamicRequest {
 
     /// The capabilities that say the kind of the node: as the peer named it, or else by our own word.
     fn granted_capabilities(&self, asked: &[Symbol]) -> Vec<Symbol> {
-        let granted: Vec<Symbol> = asked.iter().filter(|it| requested_kind::is_capability(it)).cloned().collect();
+        let granted: Vec<Symbol> =
+            asked.iter().filter(|it| requested_kind::is_capability(it)).cloned().collect();
         let own = if self.kind == EntityKind::Topic { "temporary-topic" } else { "temporary-queue" };
         if granted.is_empty() { vec![Symbol::from_static(own)] } else { granted }
     }
