@@ -267,7 +267,9 @@ impl<'a> CoreWorld<'a> {
             return Err("a dynamic node was there without its connection".into());
         }
         if let Some((batch, counts)) = self.requester.act(self.now) {
-            counts.into_iter().for_each(|event| self.count(event));
+            if let Some(event) = counts {
+                self.count(event);
+            }
             self.process.submit(Residence::default(), batch);
         }
         Ok(())

@@ -300,13 +300,11 @@ impl Client {
     /// Checks that the client may have dynamic nodes.
     pub(crate) fn claim_dynamic(&self, now: u64) -> Result<(Scope, Right), Refusal> {
         let (scope, right) = (Scope::of(DYNAMIC_PREFIX), Right::Dynamic);
-        match self.grants.allows(&scope, right, now) {
-            Ok(()) => Ok((scope, right)),
-            Err(_) => {
-                let resource = scope.as_str().to_owned();
-                Err(Refusal::Unauthorized { claim: claim_name(right), resource })
-            }
+        if self.grants.allows(&scope, right, now).is_ok() {
+            return Ok((scope, right));
         }
+        let resource = scope.as_str().to_owned();
+        Err(Refusal::Unauthorized { claim: claim_name(right), resource })
     }
 
     /// Reason why a claim does not hold any more; `None` while it does.

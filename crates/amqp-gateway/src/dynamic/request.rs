@@ -7,7 +7,7 @@ use amqp_codec::{
     raw::{RawMap, RawValue},
     types::{Descriptor, Role, Symbol, TypeKind, write_map, write_symbol},
 };
-use broker_core::{DynamicNode, EntityKind, LifetimePolicy};
+use broker_core::{DynamicNode, EntityKind, LifetimePolicy, NodeKind};
 use bytes::BytesMut;
 
 use super::refusal::DynamicRefusal;
@@ -51,7 +51,7 @@ impl DynamicRequest {
         let lifetime = lifetime(properties.as_ref()).map_err(Refusal::Dynamic)?;
         check_distribution_modes(properties.as_ref()).map_err(Refusal::Dynamic)?;
         let kind = requested_kind::of_attach(attach, attach.role == Role::Sender)?;
-        Ok(Self { kind: kind.map_or(EntityKind::Queue, |kind| kind.entity()), lifetime })
+        Ok(Self { kind: kind.map_or(EntityKind::Queue, NodeKind::entity), lifetime })
     }
 
     /// The node, with 128 bits of chance for its name.

@@ -55,7 +55,7 @@ fn attach_sender(
     handle: u32,
     target: TargetTerminus,
 ) -> Result<Option<String>, String> {
-    let mut attach = Attach::new(&format!("sender {handle}"), handle, Role::Sender);
+    let mut attach = Attach::new(format!("sender {handle}"), handle, Role::Sender);
     (attach.snd_settle_mode, attach.rcv_settle_mode) =
         (Some(SenderSettleMode::Unsettled), Some(ReceiverSettleMode::First));
     (attach.source, attach.initial_delivery_count) = (Some(Source::new("here")), Some(0));

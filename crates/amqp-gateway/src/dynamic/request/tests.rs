@@ -53,6 +53,9 @@ fn attach(
     attach
 }
 
+/// Properties and capabilities that are asked for; the policy and the capabilities that are granted.
+type Answered<'a> = (Option<RawMap>, &'a [&'static str], &'a [u8], &'a [&'a str]);
+
 const ROLES: [Role; 2] = [Role::Sender, Role::Receiver];
 
 #[test]
@@ -136,7 +139,7 @@ fn the_kind_follows_the_capabilities_and_the_address_is_null() {
 #[test]
 fn the_answer_names_what_is_granted_and_nothing_else() {
     let by_name = named("amqp:delete-on-no-links:list");
-    let table: [(Option<RawMap>, &[&'static str], &[u8], &[&str]); 4] = [
+    let table: [Answered<'_>; 4] = [
         (None, &[], &ON_CLOSE, &["temporary-queue"]),
         (
             Some(properties("x-opt-other", &[0x41])),
