@@ -85,9 +85,7 @@ impl Profile {
     pub fn settled(self, kind: EntityKind, settings: EntitySettings) -> Result<EntitySettings, EntityError> {
         let mut settings = settings.check()?;
         self.check(kind, &mut settings)?;
-        if settings.forward_to.is_some() {
-            settings.auto_delete_on_idle = None;
-        }
+        settings.end_idle_time_of(kind);
         Ok(settings)
     }
 

@@ -100,7 +100,7 @@ fn sent(properties: &[Property]) -> String {
 fn shown(kind: EntityKind, properties: &[Property]) -> Fields {
     let mut fields = defaults(kind);
     fields.extend(properties.iter().flat_map(|property| property.shown.clone()));
-    if fields.contains_key("ForwardTo") {
+    if kind == EntityKind::Subscription && fields.contains_key("ForwardTo") {
         // What forwards is never idle.
         fields.insert("AutoDeleteOnIdle".into(), INFINITE.into());
     }

@@ -155,7 +155,7 @@ impl EntityAdmin<'_> {
         let (forward_to, forward_dead) =
             (forwards(&settings.forward_to), forwards(&settings.forward_dead_lettered_to));
         // Nothing is known of its use yet: the first look begins the time.
-        match settings.auto_delete_on_idle {
+        match settings.idle_time() {
             Some(_) => self.messages.entities.idle.look_at(queue, Timestamp::default()),
             None => self.messages.entities.idle.forget(queue),
         }

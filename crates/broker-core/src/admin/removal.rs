@@ -136,7 +136,7 @@ impl EntityRemoval<'_> {
             let Some(definition) = self.state.main_of(queue).map(|entity| &entity.definition) else {
                 continue;
             };
-            let Some(period) = definition.settings.auto_delete_on_idle else { continue };
+            let Some(period) = definition.settings.idle_time() else { continue };
             let name = definition.name.clone();
             // From the first look on it is known since when nothing has happened.
             let used_at = self.used_at(cx, queue);

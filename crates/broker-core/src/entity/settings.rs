@@ -234,6 +234,19 @@ impl EntitySettings {
         }
     }
 
+    /// How long the entity may be idle; `None` for one that forwards, which never is.
+    pub(crate) fn idle_time(&self) -> Option<Duration> {
+        self.auto_delete_on_idle.filter(|_| self.forward_to.is_none())
+    }
+
+    /// A subscription that forwards loses its idle time, as in the service. A queue keeps and shows it, as live tests of the
+    /// SDK for Python demand, for the time when it does not forward any more.
+    pub(crate) fn end_idle_time_of(&mut self, kind: EntityKind) {
+        if kind == EntityKind::Subscription && self.forward_to.is_some() {
+            self.auto_delete_on_idle = None;
+        }
+    }
+
     /// Refuses the change of what is fixed at creation.
     pub(crate) fn check_update(&self, kind: EntityKind, before: &Self) -> Result<(), EntityError> {
         let mut fixed = EntityProperty::rows().filter(|row| row.is_fixed);

@@ -249,9 +249,7 @@ impl EntityTable {
                 Some(EntityKind::Queue | EntityKind::Topic) => {}
             }
         }
-        if settings.forward_to.is_some() {
-            settings.auto_delete_on_idle = None;
-        }
+        settings.end_idle_time_of(kind);
         Ok(())
     }
 }

@@ -512,6 +512,13 @@ fn a_restart_begins_the_time_anew_and_forwarding_never_idles() {
     assert!(is_there(&broker, "q"));
     wait(&mut broker, 2);
     assert!(!is_there(&broker, "q") && is_there(&broker, "way"));
-    assert_eq!(broker.core.entity("way").unwrap().settings.auto_delete_on_idle, None);
+    // It is shown as it was given, and counts once the queue does not forward any more.
+    assert_eq!(broker.core.entity("way").unwrap().settings.auto_delete_on_idle, idle().auto_delete_on_idle);
+    broker.create("q", EntitySettings::default());
+    broker.update("way", idle());
+    wait(&mut broker, 299);
+    assert!(is_there(&broker, "way"));
+    wait(&mut broker, 2);
+    assert!(!is_there(&broker, "way"));
     assert!(broker.now > Timestamp::default());
 }
