@@ -2,6 +2,7 @@
 // A message of exactly the size that the broker announces reaches its receiver, whatever the broker adds to it.
 
 const assert = require("node:assert/strict");
+const Long = require("long");
 const { assertEmpty, one, queueCase, rejects } = require("./steps.js");
 
 const LIMIT = 256 << 10;
@@ -55,6 +56,12 @@ function isDeadLetter(message, length) {
   assert.equal(message.deadLetterErrorDescription, DESCRIPTION);
 }
 
+/** The first message that is there, which the answer to a request carries. */
+async function first(receiver) {
+  const [message] = await receiver.peekMessages(1, { fromSequenceNumber: Long.ONE });
+  return message;
+}
+
 queueCase("largest-message", { max_message_bytes: LIMIT }, async ({ broker, client, queue, sender, receiver, deadLetters }) => {
   const receiveMode = "receiveAndDelete";
   const deleting = client.createReceiver(queue, { receiveMode });
@@ -71,6 +78,7 @@ queueCase("largest-message", { max_message_bytes: LIMIT }, async ({ broker, clie
       assert.equal((await later.createMessageBatch()).maxSizeInBytes, LOWERED);
       await rejects(later.sendMessages(filled(LOWERED)), "MessageSizeExceeded");
     }
+    isWhole(await first(receiver), length);
     isWhole(await one(deleting), length);
     const locked = await one(receiver);
     isWhole(locked, length);
@@ -81,6 +89,7 @@ queueCase("largest-message", { max_message_bytes: LIMIT }, async ({ broker, clie
       const texts = { deadLetterReason: REASON, deadLetterErrorDescription: DESCRIPTION };
       await receiver.deadLetterMessage(bad, texts);
     }
+    isDeadLetter(await first(deadLetters), length);
     isDeadLetter(await one(deletingDead), length);
     const letter = await one(deadLetters);
     isDeadLetter(letter, length);

@@ -55,6 +55,12 @@ def is_dead_letter(letter) -> None:
     assert (letter.dead_letter_reason, letter.dead_letter_error_description) == (REASON, DESCRIPTION)
 
 
+async def first(receiver):
+    """The first message that is there, which the answer to a request carries."""
+    (message,) = await receiver.peek_messages(1, sequence_number=1)
+    return message
+
+
 class Receivers:
     """Those of a queue and of its dead-letter queue, in each mode. Each is one link over the whole case."""
 
@@ -70,6 +76,7 @@ class Receivers:
 
     async def take_four(self) -> None:
         """One of each receiver; those of the dead-letter queue get theirs with the longest texts."""
+        is_whole(await first(self.locking))
         is_whole(await one(self.deleting))
         locked = await one(self.locking)
         is_whole(locked)
@@ -78,6 +85,7 @@ class Receivers:
             bad = await one(self.locking)
             is_whole(bad)
             await self.locking.dead_letter_message(bad, reason=REASON, error_description=DESCRIPTION)
+        is_dead_letter(await first(self.dead))
         is_dead_letter(await one(self.deleting_dead))
         letter = await one(self.dead)
         is_dead_letter(letter)

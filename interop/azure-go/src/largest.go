@@ -66,7 +66,13 @@ func searchBody(sender *azservicebus.Sender, deleting *azservicebus.Receiver) in
 
 // Nothing was lost on the way, and it comes for the first time: no link was closed for its size.
 func nextWhole(receiver receives, length int) *azservicebus.ReceivedMessage {
-	message, sent := next(receiver, 1)[0], filled(length)
+	message := next(receiver, 1)[0]
+	isWhole(message, length)
+	return message
+}
+
+func isWhole(message *azservicebus.ReceivedMessage, length int) {
+	sent := filled(length)
 	demand(bytes.Equal(message.Body, sent.Body), "%d bytes came", len(message.Body))
 	same(message.MessageID, "largest", "id")
 	same(*message.Subject, "the subject", "subject")
@@ -75,14 +81,26 @@ func nextWhole(receiver receives, length int) *azservicebus.ReceivedMessage {
 		demand(reflect.DeepEqual(message.ApplicationProperties[name], value), "%s: %v", name, message.ApplicationProperties[name])
 	}
 	demand(message.DeliveryCount <= 1, "delivered %d times", message.DeliveryCount)
-	return message
+}
+
+// The first message that is there, which the answer to a request carries.
+func first(receiver *azservicebus.Receiver) *azservicebus.ReceivedMessage {
+	fromStart := &azservicebus.PeekMessagesOptions{FromSequenceNumber: pointer(int64(0))}
+	messages := must(receiver.PeekMessages(everything, 1, fromStart))
+	same(len(messages), 1, "messages")
+	return messages[0]
 }
 
 func nextDeadLetter(receiver receives, length int) *azservicebus.ReceivedMessage {
-	letter := nextWhole(receiver, length)
+	letter := next(receiver, 1)[0]
+	isDeadLetter(letter, length)
+	return letter
+}
+
+func isDeadLetter(letter *azservicebus.ReceivedMessage, length int) {
+	isWhole(letter, length)
 	same(*letter.DeadLetterReason, longReason, "reason")
 	same(*letter.DeadLetterErrorDescription, longDescription, "description")
-	return letter
 }
 
 // Changes the largest message that a queue takes, as an operator does.
@@ -113,12 +131,14 @@ func largest(queue string) {
 			later := must(connect().NewSender(queue, nil))
 			demand(!isTaken(later, lowered), "more than the lowered limit is refused")
 		}
+		isWhole(first(locking), length)
 		nextWhole(deleting, length)
 		check(locking.CompleteMessage(everything, nextWhole(locking, length), nil))
 		for range 2 {
 			why := &azservicebus.DeadLetterOptions{Reason: &longReason, ErrorDescription: &longDescription}
 			check(locking.DeadLetterMessage(everything, nextWhole(locking, length), why))
 		}
+		isDeadLetter(first(dead), length)
 		nextDeadLetter(deletingDead, length)
 		check(dead.CompleteMessage(everything, nextDeadLetter(dead, length), nil))
 	}

@@ -79,20 +79,29 @@ final class Largest {
     /** Nothing was lost on the way, and it comes for the first time: no link was closed for its size. */
     private static ServiceBusReceivedMessage nextWhole(ServiceBusReceiverClient receiver, int length) {
         ServiceBusReceivedMessage message = Client.next(receiver, 1).get(0);
+        isWhole(message, length);
+        return message;
+    }
+
+    private static void isWhole(ServiceBusReceivedMessage message, int length) {
         Client.demand(Arrays.equals(message.getBody().toBytes(), Sending.pattern(length)), "byte for byte");
         Client.same(message.getMessageId(), "largest", "id");
         Client.same(message.getSubject(), "the subject", "subject");
         Client.same(message.getCorrelationId(), "corr", "correlation");
         APPLICATION.forEach((name, value) -> Client.same(message.getApplicationProperties().get(name), value, name));
         Client.same(message.getDeliveryCount(), 0L, "deliveries before this one");
-        return message;
     }
 
     private static ServiceBusReceivedMessage nextDeadLetter(ServiceBusReceiverClient receiver, int length) {
-        ServiceBusReceivedMessage letter = nextWhole(receiver, length);
+        ServiceBusReceivedMessage letter = Client.next(receiver, 1).get(0);
+        isDeadLetter(letter, length);
+        return letter;
+    }
+
+    private static void isDeadLetter(ServiceBusReceivedMessage letter, int length) {
+        isWhole(letter, length);
         Client.same(letter.getDeadLetterReason(), REASON, "reason");
         Client.same(letter.getDeadLetterErrorDescription(), DESCRIPTION, "description");
-        return letter;
     }
 
     private static void play(String queue) throws Exception {
@@ -120,11 +129,14 @@ final class Largest {
                 Client.same(announced(later), LOWERED, "announced later");
                 Client.demand(!isTaken(later, LOWERED), "more than the lowered limit is refused");
             }
+            // The answer to a request carries it as well.
+            isWhole(locking.peekMessage(1), length);
             nextWhole(deleting, length);
             locking.complete(nextWhole(locking, length));
             for (int letters = 0; letters < 2; letters++) {
                 locking.deadLetter(nextWhole(locking, length), why);
             }
+            isDeadLetter(dead.peekMessage(1), length);
             nextDeadLetter(deletingDead, length);
             dead.complete(nextDeadLetter(dead, length));
         }
