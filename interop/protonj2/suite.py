@@ -49,6 +49,8 @@ declare(
         "many-links": {},
         "many-sessions": {},
         "heartbeat": {},
+        "dynamic-request-reply": {},
+        "dynamic-owner": {},
         "connection-loss": {},
         "transaction-commit": {},
         "transaction-rollback": {},

@@ -39,6 +39,8 @@ declare(
         "anonymous-relay": {},
         "many-links": {},
         "heartbeat": {},
+        "dynamic-request-reply": {},
+        "dynamic-owner": {},
         "connection-loss": {},
         "topic-volatile": {"subscriptions": {}},
         "topic-durable": {"subscriptions": {}},
