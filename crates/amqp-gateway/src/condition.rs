@@ -69,6 +69,10 @@ pub(crate) enum Refusal {
     NoTransaction,
     /// A Service Bus transaction over several entities that is not a cross-entity one.
     SeveralEntities,
+    /// A receiver of another entity than the first one of a session with cross-entity transactions.
+    NotViaEntity {
+        first: Box<str>,
+    },
     /// A request that cannot be part of a transaction.
     NotInTransaction,
     /// A receiver that takes messages inside a transaction.
@@ -230,7 +234,9 @@ impl Refusal {
             ) => ("amqp:transaction:rollback", 400),
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
             Self::Dynamic(refusal) => dynamic(*refusal),
-            Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
+            Self::SeveralEntities | Self::NotViaEntity { .. } | Self::NotInTransaction => {
+                ("amqp:not-allowed", 400)
+            }
             Self::TooManyRequests { .. }
             | Self::UnreadAnswers { .. }
             | Self::TooManyLinks { .. }

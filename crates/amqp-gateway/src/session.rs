@@ -12,7 +12,7 @@ use tracing::Span;
 use crate::{
     correlation::SessionNumber, cx::Cx, disposition::unsettled::UnsettledDeliveries,
     disposition::watermark::SettlementWatermark, key_index::Index, log_spans, slab::Slab,
-    transfer::early_outcomes,
+    transaction::via_entity::ViaEntity, transfer::early_outcomes,
 };
 
 /// One session.
@@ -27,6 +27,8 @@ pub(crate) struct Session {
     unsent_bytes: u64,
     /// Which deliveries the engine may forget.
     pub(crate) watermark: SettlementWatermark,
+    /// The entity through which its transactions go.
+    pub(crate) via_entity: ViaEntity,
     /// Span for log lines.
     span: Span,
 }
@@ -40,6 +42,7 @@ impl Session {
             unsent: VecDeque::new(),
             unsent_bytes: 0,
             watermark: SettlementWatermark::default(),
+            via_entity: ViaEntity::default(),
             span: Span::none(),
         }
     }

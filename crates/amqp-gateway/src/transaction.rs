@@ -5,6 +5,7 @@
 
 pub(crate) mod coordinator;
 pub(crate) mod enlisted;
+pub(crate) mod via_entity;
 
 use std::collections::BTreeMap;
 

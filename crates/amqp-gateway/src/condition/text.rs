@@ -56,6 +56,10 @@ impl Refusal {
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
             Self::SettledDeclare => SETTLED_DECLARE.to_owned(),
             Self::SeveralEntities => SEVERAL_ENTITIES.to_owned(),
+            Self::NotViaEntity { first } => format!(
+                "The transactions of this session go through the entity '{first}', its first one, so it can only receive \
+                 from that. Receive from the other entity first, or with another client."
+            ),
             Self::NotInTransaction => "The operation cannot be part of a transaction.".to_owned(),
             Self::TransactedReceive => "Messages cannot be received inside a transaction.".to_owned(),
             Self::Commit(CommitError::Transaction(error)) => sentence(error),

@@ -153,6 +153,11 @@ impl<'a> Attacher<'a> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         let LinkKind::Sender(sender) = &mut link.kind else { return };
         let Some((attach, limit)) = sender.accept() else { return };
+        if let (Dialect::ServiceBus, Some(path)) = (link.dialect, sender.first_entity())
+            && let Some(session) = self.ends.sessions.get_mut(link.session)
+        {
+            session.via_entity.on_attached(path);
+        }
         debug!(parent: &link.span, "attached");
         self.cx.engine.accept_link(link.key, reply_to(&attach, limit, link.dialect));
         self.cx.engine.grant_credit(link.key, self.cx.config.credit_window);
@@ -171,6 +176,13 @@ impl<'a> Attacher<'a> {
             Some(claim) => claim,
             None => self.claim_entity(&path, Right::Listen)?,
         };
+        if dialect == Dialect::ServiceBus {
+            let session = self.ends.sessions.find(key.session()).ok_or(Refusal::Unexpected)?;
+            self.ends
+                .sessions
+                .get(session)
+                .map_or(Ok(()), |session| session.via_entity.check_receiver(&path))?;
+        }
         let source = attach.source.as_ref();
         let kind = requested_kind::of_attach(&attach, false)?;
         let session = session_filter::requested(&attach)?;

@@ -10,7 +10,7 @@ use super::{
     LinkKind, attach::Attacher, attach_request::reply_to, granted, plain_subscription::topic_path,
     session_filter,
 };
-use crate::condition::Refusal;
+use crate::{condition::Refusal, dialect::Dialect};
 
 impl Attacher<'_> {
     /// The core has opened a link on which the peer sends.
@@ -35,7 +35,13 @@ impl Attacher<'_> {
         let LinkKind::Receiver(receiver) = &mut link.kind else { return };
         let Some((attach, in_force)) = receiver.on_opened(queue, session.is_some()) else { return };
         let is_subscriber = receiver.is_subscriber();
+        let first = receiver.path().clone();
         debug!(parent: &link.span, "attached");
+        if link.dialect == Dialect::ServiceBus
+            && let Some(session) = self.ends.sessions.get_mut(link.session)
+        {
+            session.via_entity.on_attached(&first);
+        }
         let mut reply = reply_to(&attach, limit, link.dialect);
         reply.source = granted::source(&attach, is_subscriber);
         let mut filter = in_force;

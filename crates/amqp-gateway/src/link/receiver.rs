@@ -104,6 +104,11 @@ impl Receiver {
         Some((attach, in_force))
     }
 
+    /// The entity that it receives from.
+    pub(super) const fn path(&self) -> &EntityPath {
+        &self.path
+    }
+
     /// Source entity, as error texts name it.
     pub(super) fn entity_name(&self) -> &str {
         &self.path.entity

@@ -90,6 +90,11 @@ impl Sender {
         self.via.as_ref()
     }
 
+    /// The entity that messages go to first.
+    pub(super) fn first_entity(&self) -> Option<&EntityPath> {
+        self.via.as_ref().or(self.path.as_ref())
+    }
+
     /// The store of its messages, where no more than their delivery-id is needed to answer for them.
     pub(crate) fn direct_queue(&self) -> Option<QueueId> {
         self.queue.filter(|_| !self.is_tracked())

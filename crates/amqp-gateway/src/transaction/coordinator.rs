@@ -64,6 +64,9 @@ impl<'a> Coordinator<'a> {
             let refusal = Refusal::SettledDeclare;
             return Detacher::new(self.cx, self.ends).detach(control.link, &refusal);
         }
+        if let Some(session) = self.ends.sessions.get_mut(control.session) {
+            session.via_entity.on_declare();
+        }
         let name = self.cx.tracking.next_id();
         let transaction = self.ends.transactions.declare(name, control.link, control.session);
         let ticket = self.ends.pending.add(Pending::Declare(*control, name));

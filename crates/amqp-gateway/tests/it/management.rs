@@ -290,7 +290,7 @@ fn deferred_messages_are_received_by_number_under_a_lock() {
         let sections = Sections::scan(message).unwrap();
         let view = sections.delivery_annotations_view(message);
         assert_eq!(view.get("x-opt-lock-token").unwrap().as_uuid(), *token);
-        assert_eq!(sections.read_header(message).unwrap().delivery_count, 0);
+        assert_eq!(sections.read_header(message).unwrap().delivery_count, 1);
     }
     let missing = refused(404, "com.microsoft:message-not-found");
     assert_eq!(outcome(&receive_deferred(&mut world, client, &numbers[..1], Value::Uint(1))), missing);

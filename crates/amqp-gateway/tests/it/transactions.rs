@@ -742,6 +742,69 @@ fn service_bus_keeps_a_transaction_to_one_entity_unless_all_of_it_is_on_one_sess
     }
 }
 
+/// Condition with which an attach was refused.
+fn refused_link(world: &mut World, client: usize) -> Option<String> {
+    let (_, detaches) = world.link_frames(client);
+    detaches.into_iter().find_map(|detach| detach.error).map(|error| error.condition.to_string())
+}
+
+#[test]
+fn a_session_with_transactions_receives_from_its_first_entity_alone() {
+    let own = "q/$DeadLetterQueue";
+    let cases = [
+        // service bus, declares, channel of the receiver, what it receives from, may do so
+        (true, true, 0, "other", false),
+        (true, true, 0, "OTHER/$DeadLetterQueue", false),
+        (true, true, 0, "Q", true),
+        (true, true, 0, own, true),
+        (true, true, 1, "other", true),
+        (true, false, 0, "other", true),
+        (false, true, 0, "other", true),
+    ];
+    for case @ (service_bus, declares, channel, source, allowed) in cases {
+        let (mut world, mut peer) = world(service_bus, &["m"]);
+        if channel == 1 {
+            world.script(peer.client).begin(1);
+        }
+        if declares {
+            let txn = peer.declare(&mut world);
+            assert_eq!(peer.discharge(&mut world, &txn, false), done());
+        }
+        world.script(peer.client).attach_receiver(channel, 60, "receiver", source, None);
+        world.run();
+        let refused = refused_link(&mut world, peer.client);
+        assert_eq!(refused.as_deref(), (!allowed).then_some("amqp:not-allowed"), "{case:?}");
+        // The refused link costs no other one anything.
+        let txn = peer.declare(&mut world);
+        assert_eq!(peer.send(&mut world, SENDER, &txn, "n"), accepted_within(&txn), "{case:?}");
+        assert_eq!(peer.discharge(&mut world, &txn, false), done(), "{case:?}");
+    }
+}
+
+#[test]
+fn the_first_entity_of_a_session_is_one_that_was_opened() {
+    let mut world = World::new();
+    world.create("other", EntitySettings::default());
+    let mut peer = Peer::new(world.service_bus());
+    peer.coordinate(&mut world, 0);
+    let script = world.script(peer.client);
+    script.attach_sender(0, 50, "missing", Some("missing"));
+    script.attach_sender(0, 51, "relay", None);
+    world.run();
+    world.received(peer.client);
+    peer.declare(&mut world);
+    // One after the other: the first that opens decides, and its end changes nothing.
+    for (handle, source, allowed) in [(60, "other", true), (61, "q", false), (62, "other", true)] {
+        world.script(peer.client).attach_receiver(0, handle, source, source, None);
+        world.run();
+        let refused = refused_link(&mut world, peer.client);
+        assert_eq!(refused.as_deref(), (!allowed).then_some("amqp:not-allowed"), "{handle}");
+        world.script(peer.client).detach(0, handle, true);
+        world.run();
+        world.received(peer.client);
+    }
+}
+
 /// A sender through `via` to `to`, as Java attaches it.
 fn sender_via(via: &str, to: &str) -> Attach {
     let mut attach = Attach::new("via", 50, Role::Sender);
