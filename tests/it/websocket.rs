@@ -181,6 +181,18 @@ fn amqp_runs_over_websocket_on_every_port_whatever_the_cut() {
 }
 
 #[test]
+fn a_websocket_opens_at_each_path_that_is_not_the_brokers_own() {
+    let broker = Broker::start();
+    for path in ["/", "/amqp", "/amqp/", "/some/where?else=1", "/orders/$ferrybus", "/$servicebus/websocket/"]
+    {
+        serves(WebSocket::upgrade_at(connect(broker.address), path, "amqp", usize::MAX));
+    }
+    // Resources of the broker stay what they are.
+    let (head, _) = handshake(&mut connect(broker.http_address()), "/healthz", "amqp");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+#[test]
 fn amqp_runs_over_websocket_with_tls() {
     let certificates = Certificates::new();
     let broker = certificates.broker();
@@ -246,7 +258,9 @@ fn upgrades_are_refused_with_the_right_status() {
         handshake(&mut stream, path, protocol).0
     };
     assert!(refused("/$servicebus/websocket", "mqtt").starts_with("HTTP/1.1 400 "));
+    assert!(refused("/amqp", "mqtt").starts_with("HTTP/1.1 400 "));
     assert!(refused("/$servicebus/web", "amqp").starts_with("HTTP/1.1 404 "));
+    assert!(refused("/$ferrybus/amqp", "amqp").starts_with("HTTP/1.1 404 "));
     assert_eq!(ask(address, "GET /$servicebus/websocket", "").0, 426);
     assert_eq!(ask(address, "POST /$servicebus/websocket", "").0, 405);
 }

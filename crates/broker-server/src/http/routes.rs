@@ -21,6 +21,9 @@ use crate::audit::Entry;
 /// Answers one request.
 pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>) -> HttpResponse {
     let route = route(request.uri());
+    // Plain clients open a WebSocket at `/`, `/amqp` or any other path, and no resource but that of AMQP has one.
+    let opens_web_socket = route.is_none() && !is_ours(request.uri()) && upgrade::asks(&request);
+    let route = if opens_web_socket { Some(Route::WebSocket) } else { route };
     let (context, unknown) = match context.of_host(host_of(&request)) {
         Ok(context) => (context, None),
         Err(refusal) => (context.clone(), Some(refusal)),

@@ -18,7 +18,13 @@ use super::{
     pieces::Pieces,
 };
 
-/// `GET /$servicebus/websocket`: accepts the upgrade. What follows on the connection is AMQP.
+/// Whether a request wants to go on over WebSocket.
+pub(super) fn asks<B>(request: &Request<B>) -> bool {
+    *request.method() == Method::GET
+        && words(request.headers(), UPGRADE).any(|word| word.eq_ignore_ascii_case("websocket"))
+}
+
+/// `GET /$servicebus/websocket`, or a path without a resource: accepts the upgrade. What follows on the connection is AMQP.
 pub(super) fn upgrade(
     context: &RequestContext,
     mut request: Request<Incoming>,
