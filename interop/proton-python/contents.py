@@ -151,8 +151,6 @@ def service_bus_annotations(context: Context):
     (message,) = received(receiver, 1)
     assert isinstance(lock_token(message), uuid.UUID)
     assert len(message.id) == 32, "the broker gives an id to a message without one"
-    assert annotation(message, "x-opt-message-state") == 0
-    assert annotation(message, "x-opt-enqueue-sequence-number") == annotation(
-        message, "x-opt-sequence-number"
-    )
+    assert symbol("x-opt-message-state") not in message.annotations, "only where it says something"
+    assert symbol("x-opt-enqueue-sequence-number") not in message.annotations, "only where it is another one"
     connection.close()

@@ -11,8 +11,9 @@ pub use batch::{BATCH_FORMAT, batch_messages};
 pub use build::MessageBuilder;
 pub use keys::with_symbol_keys;
 pub use rewrite::{
-    PropertyChanges, application_properties_changed, application_properties_with, properties_with,
-    write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
+    PropertyChanges, application_properties_changed, application_properties_with,
+    message_annotations_changed, properties_with, write_delivery_annotations, write_header,
+    write_lock_token_annotations, write_message_annotations,
 };
 
 pub use crate::raw::AnnotationValue;

@@ -43,6 +43,17 @@ pub fn write_message_annotations(
     write_merged::<{ code::SYMBOL_8 }>(out, Section::MessageAnnotations, original, broker, &[])
 }
 
+/// As [`write_message_annotations`], and also leaves out the entries of `original` that `removed` names.
+#[inline]
+pub fn message_annotations_changed(
+    out: &mut BytesMut,
+    original: Option<&[u8]>,
+    broker: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
+) -> Result<(), SectionError> {
+    write_merged::<{ code::SYMBOL_8 }>(out, Section::MessageAnnotations, original, broker, removed)
+}
+
 /// Appends a delivery-annotations section, as [`write_message_annotations`] does, without the entries of `original`
 /// that `removed` names.
 pub fn write_delivery_annotations(

@@ -9,10 +9,13 @@ use std::ops::Range;
 
 use amqp_codec::{
     message::{
-        AnnotationValue, PropertyChanges, application_properties_changed, properties_with, with_symbol_keys,
-        write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
+        AnnotationValue, PropertyChanges, application_properties_changed, message_annotations_changed,
+        properties_with, with_symbol_keys, write_delivery_annotations, write_header,
+        write_lock_token_annotations,
     },
+    raw::RawValue,
     sections::{Header, PropertyField, Section, Sections},
+    types::code,
 };
 use broker_core::{Lock, LockToken, Properties, SYSTEM, SequenceNumber, Stored, Timestamp};
 use bytes::{Bytes, BytesMut};
@@ -33,6 +36,8 @@ pub(crate) struct Recipient {
     pub(crate) id_base: u64,
     /// When a scheduled message is due that a Service Bus client peeks at.
     pub(crate) due: Option<Timestamp>,
+    /// The message is part of the answer of a management node, not a delivery of its own.
+    pub(crate) in_answer: bool,
 }
 
 /// Appends the sections that differ from what is stored, and returns the rest of the stored bytes.
@@ -91,18 +96,19 @@ fn write_sections(
     let original = sections.read_header(payload).unwrap_or_default();
     // A scheduled message begins to age when it is due.
     let start = recipient.due.unwrap_or(stored.enqueued_at);
-    write_header(out, &header(original, stored, start, service_bus));
+    let keeps_end = original.ttl.is_none() && has_own_end(stored, sections, start);
+    write_header(out, &header(original, stored, start, keeps_end, service_bus));
     if service_bus {
-        write_own_annotations(out, sections.delivery_annotations.of(payload), lock);
+        write_own_annotations(out, sections.delivery_annotations.of(payload), lock, recipient.in_answer);
     }
     let annotations = sections.message_annotations.of(payload);
     let symbols = if service_bus { symbol_keys(Section::MessageAnnotations, annotations) } else { None };
     let annotations = symbols.as_deref().unwrap_or(annotations);
     let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
     write_annotations(out, annotations, stored, &changed, sequence, lock, recipient);
+    let end = stored.expires_at.filter(|_| !keeps_end);
     let stamps = service_bus && {
-        let expires = stored.expires_at.is_some();
-        expires || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
+        end.is_some() || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
     };
     let additions = changed.0.iter().any(|(name, _)| is_application_property(name));
     let fields = changes::fields(&changed);
@@ -111,8 +117,8 @@ fn write_sections(
     }
     let properties = sections.properties.of(payload);
     if stamps {
-        let start = (start, sequence);
-        write_properties(out, properties, stored, &fields, start, recipient.id_base);
+        let lifetime = end.map(|end| (start, end));
+        write_properties(out, properties, lifetime, &fields, sequence, recipient.id_base);
     } else {
         let own = PropertyChanges { others: &fields, ..PropertyChanges::default() };
         write_changed_properties(out, properties, &own);
@@ -144,27 +150,46 @@ pub(crate) fn plain_tag(sequence: SequenceNumber, count: u64) -> [u8; 16] {
     (u128::from(count) << 64 | u128::from(sequence.0)).to_be_bytes()
 }
 
+/// Whether the message ends when its sender has said, by the absolute expiry time alone: then both ends of its life stay as
+/// the sender wrote them. A shorter life, by the default of its entity, is told as any other.
+fn has_own_end(stored: &Stored, sections: &Sections, start: Timestamp) -> bool {
+    let Some(expires) = stored.expires_at.map(millis) else { return false };
+    let properties = sections.properties_view(&stored.payload);
+    let time = |field| properties.get(field).and_then(RawValue::as_timestamp);
+    let Some(end) = time(PropertyField::AbsoluteExpiryTime) else { return false };
+    // Service Bus senders name both ends by their own clock, and what counts is the time between them.
+    let created = time(PropertyField::CreationTime);
+    end == expires || created.is_some_and(|created| end.saturating_sub(created) == expires - millis(start))
+}
+
 const LOCK_TOKEN: &str = "x-opt-lock-token";
 
-fn header(original: Header, stored: &Stored, start: Timestamp, service_bus: bool) -> Header {
-    let lifetime = stored.expires_at.map(|end| end.as_millis().saturating_sub(start.as_millis()));
+/// `Stored::state` of a message in its order.
+const ACTIVE: u8 = 0;
+
+fn header(original: Header, stored: &Stored, start: Timestamp, keeps_end: bool, service_bus: bool) -> Header {
+    let end = stored.expires_at.filter(|_| !keeps_end);
+    let lifetime = end.map(|end| end.as_millis().saturating_sub(start.as_millis()));
     Header {
         durable: original.durable,
         priority: original.priority,
         // A lifetime that does not fit is told by absolute-expiry-time alone.
         ttl: lifetime.and_then(|millis| u32::try_from(millis).ok()),
-        first_acquirer: !service_bus && !stored.acquired_before,
+        // Azure Service Bus passes on what the sender wrote.
+        first_acquirer: if service_bus { original.first_acquirer } else { !stored.acquired_before },
         delivery_count: stored.delivery_count,
     }
 }
 
 /// The delivery annotations of a Service Bus client: its lock token, beside what the sender has written there, which
-/// Azure Service Bus passes on.
-fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock>) {
+/// Azure Service Bus passes on. A delivery without a lock has an empty section, as there.
+fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock>, in_answer: bool) {
     let token = lock.map(|lock| lock.token.0.to_be_bytes());
     if original.is_empty() {
-        if let Some(token) = token {
-            write_lock_token_annotations(out, token);
+        match token {
+            Some(token) => write_lock_token_annotations(out, token),
+            None if in_answer => {}
+            None => out.extend_from_slice(&EMPTY_DELIVERY_ANNOTATIONS),
         }
         return;
     }
@@ -180,6 +205,14 @@ fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock
     }
 }
 
+/// A delivery-annotations section that is an empty map (AMQP 1.0 messaging 3.2.2).
+const EMPTY_DELIVERY_ANNOTATIONS: [u8; 6] =
+    [code::DESCRIBED, code::SMALL_ULONG, Section::DeliveryAnnotations.code(), code::MAP_8, 1, 0];
+
+const ENQUEUE_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
+const MESSAGE_STATE: &str = "x-opt-message-state";
+const LOCKED_UNTIL: &str = "x-opt-locked-until";
+
 fn write_annotations(
     out: &mut BytesMut,
     original: &[u8],
@@ -193,22 +226,34 @@ fn write_annotations(
     let long = |number: u64| AnnotationValue::Long(i64::try_from(number).unwrap_or(i64::MAX));
     let number = long(sequence.0);
     let extras = stored.extras.as_deref();
-    let first = extras.and_then(|extras| extras.enqueued_sequence).map_or(number, long);
+    let first = extras.and_then(|extras| extras.enqueued_sequence).map(long);
     let source = extras.and_then(|extras| extras.dead_letter_source.as_deref()).filter(|_| service_bus);
     let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
-    let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
-    let ours = [
-        ("x-opt-sequence-number", number),
-        enqueued,
-        ("x-opt-enqueue-sequence-number", first),
-        ("x-opt-message-state", AnnotationValue::Int(stored.state.into())),
-        locked,
-    ];
-    let plain = [ours[0], enqueued, locked];
-    let all: &[_] = if service_bus { &ours } else { &plain };
+    let mut ours = [("x-opt-sequence-number", number), enqueued, enqueued, enqueued, enqueued];
+    let mut count = 2;
+    let mut add = |name, value| {
+        if let Some(place) = ours.get_mut(count) {
+            *place = (name, value);
+            count += 1;
+        }
+    };
+    if service_bus {
+        // The cloud writes both where they say something, and wherever a client looks messages up.
+        if let Some(first) = first.or_else(|| recipient.in_answer.then_some(number)) {
+            add(ENQUEUE_SEQUENCE_NUMBER, first);
+        }
+        if recipient.in_answer || stored.state != ACTIVE {
+            add(MESSAGE_STATE, AnnotationValue::Int(stored.state.into()));
+        }
+    }
     // A lock without a timer has no end to tell.
-    let is_timed = lock.is_some_and(|lock| lock.until != Timestamp::MAX);
-    let all = if is_timed { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
+    if let Some(lock) = lock.filter(|lock| lock.until != Timestamp::MAX) {
+        add(LOCKED_UNTIL, timestamp(lock.until));
+    }
+    let all = ours.get(..count).unwrap_or(&ours);
+    // A message that was received and sent on may bring those of its former life.
+    let stale: &[&str] =
+        if service_bus { &[ENQUEUE_SEQUENCE_NUMBER, MESSAGE_STATE, LOCKED_UNTIL] } else { &[] };
     let original = Some(original).filter(|section| !section.is_empty());
     let partition = sequence.partition().filter(|_| service_bus);
     if source.is_some()
@@ -227,18 +272,18 @@ fn write_annotations(
         let ours = all.iter().copied().chain(source).chain(partition).chain(due);
         let merged: Vec<_> = modified.chain(changes::annotations(changed)).chain(ours).collect();
         // The stored annotations were checked when they came in.
-        let _checked = write_message_annotations(out, original, &merged);
+        let _checked = message_annotations_changed(out, original, &merged, stale);
         return;
     }
-    let _checked = write_message_annotations(out, original, all);
+    let _checked = message_annotations_changed(out, original, all, stale);
 }
 
 fn write_properties(
     out: &mut BytesMut,
     original: &[u8],
-    stored: &Stored,
+    lifetime: Option<(Timestamp, Timestamp)>,
     fields: &[(PropertyField, AnnotationValue<'_>)],
-    (start, sequence): (Timestamp, SequenceNumber),
+    sequence: SequenceNumber,
     id_base: u64,
 ) {
     let view = amqp_codec::sections::PropertiesView::new(original);
@@ -247,8 +292,8 @@ fn write_properties(
     let made = AnnotationValue::Str(std::str::from_utf8(&digits).unwrap_or_default());
     let changes = PropertyChanges {
         message_id: (!has_id).then_some(made),
-        creation_time: stored.expires_at.map(|_| millis(start)),
-        absolute_expiry_time: stored.expires_at.map(millis),
+        creation_time: lifetime.map(|(start, _)| millis(start)),
+        absolute_expiry_time: lifetime.map(|(_, end)| millis(end)),
         others: fields,
     };
     write_changed_properties(out, original, &changes);

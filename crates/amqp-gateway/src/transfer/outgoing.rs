@@ -47,7 +47,8 @@ impl<'a> Deliverer<'a> {
         let LinkKind::Receiver(receiver) = &mut link.kind else { return self.release(delivery) };
         let Some(session) = self.ends.sessions.get_mut(link.session) else { return };
         let number = receiver.on_delivery();
-        let recipient = Recipient { dialect: link.dialect, id_base: receiver.id_base(), due: None };
+        let recipient =
+            Recipient { dialect: link.dialect, id_base: receiver.id_base(), in_answer: false, due: None };
         let lock = delivery.lock.as_ref();
         let (sections, rest) = sections
             .write(|out| delivery::write_front(out, &delivery.stored, delivery.sequence, lock, &recipient));

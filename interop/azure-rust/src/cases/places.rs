@@ -58,7 +58,7 @@ pub async fn forwarding(setting: &Setting) -> Outcome {
         .iter()
         .map(|message| (text(message), message.sequence_number(), message.enqueued_sequence_number()))
         .collect();
-    assert_eq!(seen, [("straight", 1, 1), ("a", 2, 1), ("b", 3, 2)]);
+    assert_eq!(seen, [("straight", 1, 0), ("a", 2, 1), ("b", 3, 2)]);
     receiver.dispose().await?;
     client.dispose().await?;
     let mut client = setting.client().await?;

@@ -41,11 +41,8 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Com
 
 /// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message, and `lock-token`.
 pub(super) fn messages(fetched: &[Fetched], entity: &str) -> BytesMut {
-    let recipient = Recipient {
-        dialect: Dialect::ServiceBus,
-        id_base: crate::tracking::message_id_base(entity),
-        due: None,
-    };
+    let id_base = crate::tracking::message_id_base(entity);
+    let recipient = Recipient { dialect: Dialect::ServiceBus, id_base, in_answer: true, due: None };
     let mut scratch = BytesMut::new();
     one_entry("messages", bytes_of(fetched.iter().map(|it| &it.stored)), |out| {
         types::write_list(out, fetched.len(), |out| {

@@ -45,11 +45,8 @@ pub(super) fn omits_body(body: &RawMap) -> bool {
 
 /// The body of the answer: `messages`, a list of maps with `message`, the encoded message.
 pub(super) fn messages(peeked: &[Peeked], entity: &str, with_body: bool) -> BytesMut {
-    let recipient = Recipient {
-        dialect: Dialect::ServiceBus,
-        id_base: crate::tracking::message_id_base(entity),
-        due: None,
-    };
+    let id_base = crate::tracking::message_id_base(entity);
+    let recipient = Recipient { dialect: Dialect::ServiceBus, id_base, in_answer: true, due: None };
     let mut scratch = BytesMut::new();
     let bytes = if with_body { bytes_of(peeked.iter().map(|it| &it.stored)) } else { 0 };
     one_entry("messages", bytes, |out| {

@@ -30,10 +30,13 @@ fn lock() -> Lock {
 
 fn whole(stored: &Stored, lock: Option<&Lock>, dialect: Dialect) -> Bytes {
     let mut out = BytesMut::new();
-    let rest =
-        write(&mut out, stored, SequenceNumber(12), lock, &Recipient { dialect, id_base: 7, due: None });
+    let rest = write(&mut out, stored, SequenceNumber(12), lock, &recipient(dialect));
     out.extend_from_slice(&rest);
     out.freeze()
+}
+
+fn recipient(dialect: Dialect) -> Recipient {
+    Recipient { dialect, id_base: 7, in_answer: false, due: None }
 }
 
 fn annotations(message: &Bytes) -> Vec<(String, TypeKind)> {
@@ -62,14 +65,113 @@ fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
     let expected = [
         ("x-opt-sequence-number", TypeKind::Long),
         ("x-opt-enqueued-time", TypeKind::Timestamp),
-        ("x-opt-enqueue-sequence-number", TypeKind::Long),
-        ("x-opt-message-state", TypeKind::Int),
         ("x-opt-locked-until", TypeKind::Timestamp),
     ];
     let expected: Vec<_> = expected.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
     assert_eq!(annotations(&message), expected);
     assert!(!sections.header.is_empty());
     assert_eq!(sections.read_header(&message).unwrap(), Header::default());
+}
+
+#[test]
+fn annotations_of_service_bus_say_something_or_are_part_of_an_answer() {
+    let stale = RawMap::with_symbol_keys(&[
+        ("x-opt-partition-key", AnnotationValue::Str("key")),
+        ("x-opt-message-state", AnnotationValue::Int(2)),
+        ("x-opt-enqueue-sequence-number", AnnotationValue::Long(99)),
+        ("x-opt-locked-until", AnnotationValue::Timestamp(5)),
+    ]);
+    let fresh = MessageBuilder::new().message_id("m").data(b"x").build();
+    let keyed = MessageBuilder::new().message_annotations(stale).message_id("m").data(b"x").build();
+    let (sequence, enqueued) = ("x-opt-sequence-number", "x-opt-enqueued-time");
+    let (key, locked) = ("x-opt-partition-key", "x-opt-locked-until");
+    let (first, state) = ("x-opt-enqueue-sequence-number", "x-opt-message-state");
+    let cases: [(&Bytes, Option<u64>, u8, bool, bool, &[&str]); 9] = [
+        // message, first number, state, with a lock, in an answer, annotations
+        (&fresh, None, 0, true, false, &[sequence, enqueued, locked]),
+        (&fresh, None, 0, false, false, &[sequence, enqueued]),
+        (&keyed, None, 0, true, false, &[key, sequence, enqueued, locked]),
+        (&keyed, None, 0, false, false, &[key, sequence, enqueued]),
+        (&fresh, Some(3), 0, true, false, &[sequence, enqueued, first, locked]),
+        (&fresh, None, 0, false, true, &[sequence, enqueued, first, state]),
+        (&keyed, Some(3), 2, false, true, &[key, sequence, enqueued, first, state]),
+        (&fresh, None, 1, true, true, &[sequence, enqueued, first, state, locked]),
+        (&fresh, None, 1, true, false, &[sequence, enqueued, state, locked]),
+    ];
+    for (payload, enqueued_sequence, state, is_locked, in_answer, expected) in cases {
+        let extras = broker_core::StoredExtras { enqueued_sequence, ..Default::default() };
+        let stored = Stored { extras: Some(Box::new(extras)), state, ..stored(payload.clone()) };
+        let lock = is_locked.then(lock);
+        let recipient = Recipient { in_answer, ..recipient(Dialect::ServiceBus) };
+        let mut message = BytesMut::new();
+        let rest = write(&mut message, &stored, SequenceNumber(12), lock.as_ref(), &recipient);
+        message.extend_from_slice(&rest);
+        let message = message.freeze();
+        let found: Vec<String> = annotations(&message).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(found, expected);
+        let sections = Sections::scan(&message).unwrap();
+        let own = sections.delivery_annotations.of(&message);
+        if is_locked {
+            assert!(sections.delivery_annotations_view(&message).get("x-opt-lock-token").is_some());
+        } else if in_answer {
+            assert!(own.is_empty());
+        } else {
+            assert_eq!(own, [0x00, 0x53, 0x71, 0xc1, 1, 0], "an empty section");
+        }
+    }
+}
+
+#[test]
+fn a_service_bus_sender_says_whether_its_message_has_a_first_acquirer() {
+    for said in [true, false] {
+        for (acquired_before, dialect) in [
+            (false, Dialect::ServiceBus),
+            (true, Dialect::ServiceBus),
+            (false, Dialect::Plain),
+            (true, Dialect::Plain),
+        ] {
+            let header = Header { first_acquirer: said, ..Header::default() };
+            let payload = MessageBuilder::new().header(header).message_id("m").data(b"x").build();
+            let message = whole(&Stored { acquired_before, ..stored(payload) }, None, dialect);
+            let header = Sections::scan(&message).unwrap().read_header(&message).unwrap();
+            let expected = if dialect == Dialect::ServiceBus { said } else { !acquired_before };
+            assert_eq!(header.first_acquirer, expected, "{said} {acquired_before} {dialect:?}");
+        }
+    }
+}
+
+#[test]
+fn an_expiry_without_a_ttl_comes_back_as_it_was_sent() {
+    // Enqueued at 1,000,000.
+    let cases = [
+        // ttl, creation, end, expiry in the queue, ttl, creation and end that are told
+        (None, None, 1_600_000, 1_600_000, (None, None, 1_600_000)),
+        (None, Some(970_000), 1_570_000, 1_600_000, (None, Some(970_000), 1_570_000)),
+        (None, Some(1_030_000), 1_600_000, 1_570_000, (None, Some(1_030_000), 1_600_000)),
+        // The queue ends it earlier.
+        (None, None, 1_600_000, 1_005_000, (Some(5_000), Some(1_000_000), 1_005_000)),
+        (None, Some(970_000), 1_570_000, 1_005_000, (Some(5_000), Some(1_000_000), 1_005_000)),
+        // The sender gave a ttl.
+        (Some(600_000), Some(970_000), 1_570_000, 1_600_000, (Some(600_000), Some(1_000_000), 1_600_000)),
+    ];
+    for (ttl, created, end, expires, expected) in cases {
+        let mut message = MessageBuilder::new().header(Header { ttl, ..Header::default() }).message_id("m");
+        if let Some(created) = created {
+            message = message.property(PropertyField::CreationTime, AnnotationValue::Timestamp(created));
+        }
+        let payload = message
+            .property(PropertyField::AbsoluteExpiryTime, AnnotationValue::Timestamp(end))
+            .data(b"x")
+            .build();
+        let expires_at = Some(Timestamp::from_millis(expires));
+        let message = whole(&Stored { expires_at, ..stored(payload) }, None, Dialect::ServiceBus);
+        let sections = Sections::scan(&message).unwrap();
+        let view = sections.properties_view(&message);
+        let time = |field| view.get(field).and_then(RawValue::as_timestamp);
+        let ttl = sections.read_header(&message).unwrap().ttl;
+        let ends = (time(PropertyField::CreationTime), time(PropertyField::AbsoluteExpiryTime));
+        assert_eq!((ttl, ends.0, ends.1), (expected.0, expected.1, Some(expected.2)));
+    }
 }
 
 #[test]
@@ -277,7 +379,7 @@ fn the_partition_is_an_annotation_of_its_own() {
         ((3 << 48) + 7, Dialect::Plain, None),
     ];
     for case @ (number, dialect, expected) in cases {
-        let recipient = Recipient { dialect, id_base: 1, due: None };
+        let recipient = recipient(dialect);
         let mut out = BytesMut::new();
         let rest = write(&mut out, &stored, SequenceNumber(number), None, &recipient);
         out.extend_from_slice(&rest);
