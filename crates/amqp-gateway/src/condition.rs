@@ -234,9 +234,10 @@ impl Refusal {
             ) => ("amqp:transaction:rollback", 400),
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
             Self::Dynamic(refusal) => dynamic(*refusal),
-            Self::SeveralEntities | Self::NotViaEntity { .. } | Self::NotInTransaction => {
-                ("amqp:not-allowed", 400)
-            }
+            Self::SeveralEntities
+            | Self::NotViaEntity { .. }
+            | Self::NotInTransaction
+            | Self::SharedSession => ("amqp:not-allowed", 400),
             Self::TooManyRequests { .. }
             | Self::UnreadAnswers { .. }
             | Self::TooManyLinks { .. }
@@ -270,8 +271,7 @@ impl Refusal {
                 | AddressError::NotAQueue => ("amqp:invalid-field", 400),
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
-            Self::SharedSession
-            | Self::GlobalTransaction
+            Self::GlobalTransaction
             | Self::TransactedReceive
             | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),

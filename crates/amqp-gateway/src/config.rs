@@ -75,6 +75,8 @@ pub struct GatewayConfig {
     pub max_batch_messages: usize,
     /// Bytes of messages in one answer of `peek-message`.
     pub max_peek_bytes: u64,
+    /// Bytes of messages in one answer of `receive-by-sequence-number`.
+    pub max_deferred_bytes: u64,
     /// Answers of a management node that may wait for credit on one link.
     pub max_waiting_replies: usize,
     /// Bytes of answers of `$cbs` that a client may leave unread; beyond it the link that they go on is detached.
@@ -98,7 +100,7 @@ impl Default for GatewayConfig {
             server_name: "ferrybus".to_owned(),
             max_frame_bytes: 65_536,
             max_message_bytes: 1 << 20,
-            max_sessions: 1024,
+            max_sessions: 2048,
             max_links: 4096,
             idle_time_out: Duration::from_secs(120),
             link_idle_time_out: None,
@@ -109,6 +111,7 @@ impl Default for GatewayConfig {
             max_unsettled: 100_000,
             max_batch_messages: 65_536,
             max_peek_bytes: 1 << 20,
+            max_deferred_bytes: 16 << 20,
             max_waiting_replies: 64,
             max_unread_cbs_bytes: 1 << 20,
             max_unread_answer_bytes: 64 << 20,

@@ -542,6 +542,9 @@ impl Gateway {
             // It was detached when this had come already.
             return self.ends.transactions.on_work_lost(delivery.state.as_ref(), &mut self.cx);
         };
+        if delivery.tag.is_too_long() {
+            self.cx.client.on_long_tag(&link.span);
+        }
         match &link.kind {
             LinkKind::Sender(_) => self.publisher().on_transfer(id, delivery),
             LinkKind::Request(_) => self.nodes.on_transfer(id, delivery, &mut self.cx, &mut self.ends),

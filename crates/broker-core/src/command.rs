@@ -277,7 +277,9 @@ pub enum Command {
         path: EntityPath,
         /// Sessions whose state was set later than this; `None`: those with an active message or a state.
         updated_after: Option<Timestamp>,
-        /// Number of sessions to pass over, in order of id.
+        /// Begin behind this session; at the first one where that is not there any more.
+        after: Option<Box<str>>,
+        /// Number of sessions to pass over.
         skip: u32,
         /// Most sessions to list; at most 4,096.
         top: u32,

@@ -163,8 +163,9 @@ impl CommandRouter<'_> {
             Command::GetSessionState { path, session, ticket } => {
                 SessionRequests::of(self.state).get_session_state(cx, &path, &session, ticket);
             }
-            Command::ListSessions { path, updated_after, skip, top, ticket } => {
-                SessionRequests::of(self.state).list_sessions(cx, &path, updated_after, skip, top, ticket);
+            Command::ListSessions { path, updated_after, after, skip, top, ticket } => {
+                let mut requests = SessionRequests::of(self.state);
+                requests.list_sessions(cx, &path, updated_after, after.as_deref(), (skip, top), ticket);
             }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),
         }

@@ -1,6 +1,6 @@
 //! A decoded performative can be encoded, and its encoding decodes to the same one.
 
-use amqp_codec::performative::{self, Declare, DeliveryState, Discharge, Source, Target};
+use amqp_codec::performative::{self, Declare, DeliveryState, Discharge, Performative, Source, Target};
 use bytes::{Bytes, BytesMut};
 
 fn encoded(write: impl FnOnce(&mut BytesMut)) -> Bytes {
@@ -17,7 +17,9 @@ pub(crate) fn demand(data: &[u8]) {
         let (again, rest) =
             performative::decode(&encoded(|out| read.encode(out))).expect("what we write is readable");
         assert!(rest.is_empty());
-        assert_eq!(again, read);
+        // Of a tag that is longer than the protocol allows only a part is kept, which is the whole of another.
+        let is_too_long = |read: &Performative| matches!(read, Performative::Transfer(transfer) if transfer.delivery_tag.is_some_and(|tag| tag.is_too_long()));
+        assert!(again == read || is_too_long(&read));
     }
     if let Ok(read) = performative::decode_sasl(&body) {
         assert_eq!(performative::decode_sasl(&encoded(|out| read.encode(out))), Ok(read));

@@ -1,6 +1,6 @@
 //! Delivery tags.
 //!
-//! Invariant: a delivery-tag is never longer than 32 bytes.
+//! Invariant: a delivery-tag that is sent is never longer than 32 bytes.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,6 +11,8 @@ use std::ops::Deref;
 ///
 /// Layout: whole aligned words, so that moving a tag is a few moves of registers. (With the length
 /// in a single byte in front, reading a transfer took twice as long.)
+///
+/// Of a longer tag of a peer 32 bytes are kept, and its length: enough to tell it from others.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct DeliveryTag {
@@ -21,11 +23,38 @@ pub struct DeliveryTag {
 impl DeliveryTag {
     /// Longest tag the protocol allows, in bytes.
     pub const MAX_LEN: usize = 32;
+    /// Longest tag that is taken from a peer, in bytes. The older SDK of Azure Service Bus for Java sends 36, the text of a
+    /// UUID, and the service takes it.
+    pub const MAX_RECEIVED_LEN: usize = 64;
 
-    /// The bytes of the tag.
+    /// A tag of a peer, which may be longer than the protocol allows.
+    #[inline]
+    pub fn received(tag: &[u8]) -> Result<Self, TagTooLong> {
+        Self::try_from(tag).or_else(|_| Self::folded(tag))
+    }
+
+    /// The bytes behind the 32nd lie over the first ones.
+    #[cold]
+    fn folded(tag: &[u8]) -> Result<Self, TagTooLong> {
+        let too_long = TagTooLong(tag.len());
+        let (front, rest) = tag.split_first_chunk::<{ Self::MAX_LEN }>().ok_or(too_long)?;
+        if tag.len() > Self::MAX_RECEIVED_LEN {
+            return Err(too_long);
+        }
+        let mut bytes = *front;
+        bytes.iter_mut().zip(rest).for_each(|(byte, more)| *byte ^= more);
+        Ok(Self { bytes, len: tag.len() })
+    }
+
+    /// Whether the peer's tag was longer than the protocol allows, so that its bytes are not known.
+    #[inline]
+    pub const fn is_too_long(&self) -> bool {
+        self.len > Self::MAX_LEN
+    }
+
+    /// The bytes of the tag; 32 that stand for it, where it was longer.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // `len` is at most `MAX_LEN` by construction, so the fallback is never taken.
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 
@@ -85,7 +114,7 @@ impl Deref for DeliveryTag {
 
 impl PartialEq for DeliveryTag {
     fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
+        self.len == other.len && self.as_slice() == other.as_slice()
     }
 }
 
@@ -107,7 +136,7 @@ impl fmt::Debug for DeliveryTag {
     }
 }
 
-/// A tag longer than the protocol allows; the length is in bytes.
+/// A tag longer than may be sent, or is taken; the length is in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("delivery-tag of {0} bytes, at most 32 are allowed")]
 pub struct TagTooLong(pub usize);

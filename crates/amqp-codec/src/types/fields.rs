@@ -200,7 +200,7 @@ impl<'a> FieldReader<'a> {
     pub fn delivery_tag(&mut self) -> Result<Option<DeliveryTag>, Malformed> {
         match self.binary()? {
             None => Ok(None),
-            Some(tag) => match DeliveryTag::try_from(tag) {
+            Some(tag) => match DeliveryTag::received(tag) {
                 Ok(tag) => Ok(Some(tag)),
                 Err(_) => Err(Malformed::TagTooLong(saturated(tag.len()))),
             },

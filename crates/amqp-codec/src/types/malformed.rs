@@ -131,8 +131,8 @@ pub enum Malformed {
     /// A value outside of the field's choices or limits.
     #[error("value {0} is out of range")]
     OutOfRange(u32),
-    /// A delivery-tag longer than 32 bytes (transport 2.8.7).
-    #[error("delivery-tag of {0} bytes, at most 32 are allowed")]
+    /// A delivery-tag longer than any that is taken. The protocol allows 32 bytes (transport 2.8.7).
+    #[error("delivery-tag of {0} bytes, at most 64 are taken")]
     TagTooLong(u32),
     /// A string that is not UTF-8.
     #[error("string is not valid UTF-8")]

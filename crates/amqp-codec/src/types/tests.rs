@@ -266,9 +266,41 @@ fn tags_hold_up_to_32_bytes() {
         assert_eq!(tag, DeliveryTag::try_from(&bytes[..]).unwrap());
     }
     assert_eq!(DeliveryTag::try_from(&[0; 33][..]), Err(TagTooLong(33)));
-    let mut long = vec![0xa0, 33];
-    long.extend([0; 33]);
-    assert_eq!(read(&long, |it| it.delivery_tag()), Err(Malformed::TagTooLong(33)));
+    let mut long = vec![0xa0, 65];
+    long.extend([0; 65]);
+    assert_eq!(read(&long, |it| it.delivery_tag()), Err(Malformed::TagTooLong(65)));
+}
+
+#[test]
+fn longer_tags_of_a_peer_are_told_apart_and_never_sent() {
+    let uuid = b"0f8fad5b-d9cb-469f-a165-70867728950e";
+    let received = |tag: &[u8]| {
+        let mut field = vec![0xa0, u8::try_from(tag.len()).unwrap()];
+        field.extend_from_slice(tag);
+        read(&field, |it| it.delivery_tag())
+    };
+    let tag = received(uuid).unwrap().unwrap();
+    assert!(tag.is_too_long() && tag.as_slice().len() == 32);
+    assert_eq!(received(uuid), Ok(Some(tag)));
+    let mut others: Vec<Vec<u8>> = (0..uuid.len())
+        .map(|at| {
+            let mut other = uuid.to_vec();
+            other[at] ^= 1;
+            other
+        })
+        .collect();
+    // Shorter and longer ones, and what is kept of it as a tag of its own.
+    others.extend([uuid[..35].to_vec(), [&uuid[..], &[0]].concat(), tag.as_slice().to_vec()]);
+    for other in others {
+        assert_ne!(received(&other).unwrap().unwrap(), tag, "{other:?}");
+    }
+    for len in [0, 32] {
+        assert!(!received(&vec![1; len]).unwrap().unwrap().is_too_long());
+    }
+    for len in [33, 64] {
+        assert!(received(&vec![1; len]).unwrap().unwrap().is_too_long());
+        assert!(DeliveryTag::try_from(&vec![1; len][..]).is_err(), "own tags are short");
+    }
 }
 
 #[test]

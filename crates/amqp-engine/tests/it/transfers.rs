@@ -94,15 +94,18 @@ fn the_first_transfer_must_name_its_delivery() {
 
 #[test]
 fn a_tag_longer_than_allowed_is_a_decode_error() {
-    let (mut pair, _) = receiving(plain());
-    let frame = amqp_with(0, Transfer { delivery_tag: Some(tag(&[7; 32])), ..transfer(0, 0) }, b"x");
-    let at = frame.windows(2).position(|bytes| bytes == [0xa0, 32]).unwrap();
-    let mut frame = [&frame[..at + 2], &[7], &frame[at + 2..]].concat();
-    frame[at + 1] = 33;
-    frame[3] += 1;
-    frame[12] += 1;
-    pair.feed(&frame);
-    assert_eq!(closed_with(&pair.frames()).as_deref(), Some("amqp:decode-error"));
+    // The protocol allows 32 bytes; up to 64 are taken, because a client sends 36.
+    for (more, expected) in [(0, None), (1, None), (4, None), (32, None), (33, Some("amqp:decode-error"))] {
+        let (mut pair, _) = receiving(plain());
+        let frame = amqp_with(0, Transfer { delivery_tag: Some(tag(&[7; 32])), ..transfer(0, 0) }, b"x");
+        let at = frame.windows(2).position(|bytes| bytes == [0xa0, 32]).unwrap();
+        let mut frame = [&frame[..at + 2], &vec![7; more.into()], &frame[at + 2..]].concat();
+        frame[at + 1] += more;
+        frame[3] += more;
+        frame[12] += more;
+        pair.feed(&frame);
+        assert_eq!(closed_with(&pair.frames()).as_deref(), expected, "{more}");
+    }
 }
 
 #[test]

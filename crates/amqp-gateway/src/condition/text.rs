@@ -14,6 +14,10 @@ const SETTLED_DECLARE: &str = "A transaction must be declared unsettled, to be t
 const SEVERAL_ENTITIES: &str = "A transaction is on one entity, unless cross-entity transactions are enabled: then all \
                                 of it goes over one session, or is sent via the first entity.";
 
+/// The SDK for .NET looks for the first sentence.
+const SHARED_SESSION: &str = "The source contains invalid filter type. System only support Jms or Apache selector filter type. \
+                              Sessions cannot be shared between receivers.";
+
 const NO_TARGET: &str = "The link has no target. A sender to the anonymous terminus has one without address.";
 
 const TWO_KINDS: &str = "The link or message asks for a queue and for a topic at once.";
@@ -23,6 +27,13 @@ const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, 
 
 const SESSION_LOCK_LOST: &str =
     "The session lock has expired on the MessageSession. Accept a new MessageSession.";
+
+fn not_via_entity(first: &str) -> String {
+    format!(
+        "The transactions of this session go through the entity '{first}', its first one, so it can only receive from \
+         that. Receive from the other entity first, or with another client."
+    )
+}
 
 impl Refusal {
     /// The sentence for the person who reads the exception.
@@ -56,17 +67,14 @@ impl Refusal {
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
             Self::SettledDeclare => SETTLED_DECLARE.to_owned(),
             Self::SeveralEntities => SEVERAL_ENTITIES.to_owned(),
-            Self::NotViaEntity { first } => format!(
-                "The transactions of this session go through the entity '{first}', its first one, so it can only receive \
-                 from that. Receive from the other entity first, or with another client."
-            ),
+            Self::NotViaEntity { first } => not_via_entity(first),
             Self::NotInTransaction => "The operation cannot be part of a transaction.".to_owned(),
             Self::TransactedReceive => "Messages cannot be received inside a transaction.".to_owned(),
             Self::Commit(CommitError::Transaction(error)) => sentence(error),
             Self::Commit(error) => format!("The transaction was rolled back. {}", sentence(error)),
             Self::NoTransaction => "The transaction does not exist.".to_owned(),
             Self::SessionFilter => "The session filter must be a string or null.".to_owned(),
-            Self::SharedSession => "Sessions cannot be shared between receivers.".to_owned(),
+            Self::SharedSession => SHARED_SESSION.to_owned(),
             Self::NoTo => "The anonymous terminus requires the 'to' property to be set.".to_owned(),
             Self::BadTo { to, error } => format!("The 'to' address '{to}' is not valid: {error}."),
             Self::Malformed(reason) => format!("The message could not be decoded: {reason}."),

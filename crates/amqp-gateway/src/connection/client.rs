@@ -15,6 +15,7 @@ use broker_auth::{
 };
 use broker_core::{DYNAMIC_PREFIX, EntityPath};
 use bytes::Bytes;
+use tracing::{Span, info};
 
 use super::{
     client_library::ClientLibrary,
@@ -45,6 +46,8 @@ pub(crate) struct Client {
     exchange: Option<SaslExchange>,
     /// The log-in waits for the keys of its token's provider.
     key_wait: Option<KeyWait>,
+    /// Whether the log says that its delivery-tags are too long.
+    has_long_tags: bool,
 }
 
 impl Client {
@@ -60,6 +63,15 @@ impl Client {
             log_in: "none",
             exchange: None,
             key_wait: None,
+            has_long_tags: false,
+        }
+    }
+
+    /// A delivery-tag is longer than the protocol allows.
+    #[cold]
+    pub(crate) fn on_long_tag(&mut self, span: &Span) {
+        if !std::mem::replace(&mut self.has_long_tags, true) {
+            info!(parent: span, "the client sends delivery-tags of more than 32 bytes");
         }
     }
 

@@ -8,7 +8,7 @@ use amqp_codec::{
 };
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::{Right, Scope};
-use broker_core::{Command, DynamicNode, EntityPath, LinkId, NodeKind};
+use broker_core::{Command, DynamicNode, EntityPath, LinkId, NodeKind, ReceiveMode};
 use tracing::{Span, debug};
 
 use super::{
@@ -153,7 +153,7 @@ impl<'a> Attacher<'a> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         let LinkKind::Sender(sender) = &mut link.kind else { return };
         let Some((attach, limit)) = sender.accept() else { return };
-        if let (Dialect::ServiceBus, Some(path)) = (link.dialect, sender.first_entity())
+        if let Some(path) = sender.first_entity()
             && let Some(session) = self.ends.sessions.get_mut(link.session)
         {
             session.via_entity.on_attached(path);
@@ -176,7 +176,8 @@ impl<'a> Attacher<'a> {
             Some(claim) => claim,
             None => self.claim_entity(&path, Right::Listen)?,
         };
-        if dialect == Dialect::ServiceBus {
+        // A plain client's link may be one of Service Bus, for its session filter; the rule is about clients.
+        if self.cx.client.dialect() == Dialect::ServiceBus {
             let session = self.ends.sessions.find(key.session()).ok_or(Refusal::Unexpected)?;
             self.ends
                 .sessions
@@ -185,11 +186,13 @@ impl<'a> Attacher<'a> {
         }
         let source = attach.source.as_ref();
         let kind = requested_kind::of_attach(&attach, false)?;
-        let session = session_filter::requested(&attach)?;
+        let looks_on = session_filter::only_looks_on(&attach);
+        let session = session_filter::requested(&attach)?.filter(|_| !looks_on);
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
         let default_outcome = default_outcome.and_then(WireOutcome::of);
         let mode = receive_mode(attach.snd_settle_mode.unwrap_or_default(), source);
-        let subscriber = if session.is_none() {
+        let mode = if looks_on { ReceiveMode::Browse } else { mode };
+        let subscriber = if session.is_none() && !looks_on {
             plain_subscription::subscriber(self.cx, &attach, dialect, &path)?
         } else {
             None
@@ -259,7 +262,11 @@ impl<'a> Attacher<'a> {
         self.add(key, attach.name.as_str().into(), Dialect::ServiceBus, claim, kind)?;
         let limit = match node {
             NodeName::Cbs => NODE_MESSAGE_BYTES,
-            NodeName::Management(_) => self.cx.config.max_message_bytes.saturating_add(NODE_MESSAGE_BYTES),
+            // A message to schedule that is too large comes in, so that its request is answered: the SDK for .NET waits
+            // for the answer alone.
+            NodeName::Management(_) => {
+                self.cx.config.max_message_bytes.saturating_mul(2).saturating_add(NODE_MESSAGE_BYTES)
+            }
         };
         self.cx.engine.accept_link(key, reply_to(attach, limit, Dialect::ServiceBus));
         Ok(())

@@ -3,14 +3,14 @@
 //! Invariant: a reply has the peer's own source and target, but for what is not granted.
 
 use broker_auth::Right;
-use broker_core::{AttachError, LinkId, QueueInfo, SessionGrant};
+use broker_core::{AttachError, LinkId, QueueInfo, SessionGrant, SessionWanted};
 use tracing::debug;
 
 use super::{
     LinkKind, attach::Attacher, attach_request::reply_to, granted, plain_subscription::topic_path,
     session_filter,
 };
-use crate::{condition::Refusal, dialect::Dialect};
+use crate::condition::Refusal;
 
 impl Attacher<'_> {
     /// The core has opened a link on which the peer sends.
@@ -37,17 +37,25 @@ impl Attacher<'_> {
         let is_subscriber = receiver.is_subscriber();
         let first = receiver.path().clone();
         debug!(parent: &link.span, "attached");
-        if link.dialect == Dialect::ServiceBus
-            && let Some(session) = self.ends.sessions.get_mut(link.session)
-        {
+        if let Some(session) = self.ends.sessions.get_mut(link.session) {
             session.via_entity.on_attached(&first);
         }
         let mut reply = reply_to(&attach, limit, link.dialect);
         reply.source = granted::source(&attach, is_subscriber);
         let mut filter = in_force;
-        if let Some(grant) = session {
-            filter = attach.source.and_then(|source| session_filter::with_session(source, grant).filter);
-            reply.properties = Some(session_filter::properties(grant));
+        let named = match session {
+            Some(grant) => {
+                reply.properties = Some(session_filter::properties(grant));
+                Some(grant.id.clone())
+            }
+            // A link that looks on names a session that nobody has locked for it.
+            None => session_filter::requested(&attach).ok().flatten().and_then(|wanted| match wanted {
+                SessionWanted::Named(id) => Some(id),
+                SessionWanted::Next { .. } => None,
+            }),
+        };
+        if let Some(id) = named {
+            filter = attach.source.and_then(|source| session_filter::with_session(source, &id).filter);
         }
         if filter.is_some() {
             reply.source = reply.source.map(|source| source.with_filter(filter));

@@ -8,7 +8,7 @@ use amqp_codec::{performative::Attach, raw::RawMap, types::SenderSettleMode};
 use amqp_engine::LinkKey;
 use broker_core::{Command, EntityPath, LinkId, QueueInfo, SubQueue};
 
-use super::plain_subscription::PlainSubscription;
+use super::{plain_subscription::PlainSubscription, session_filter};
 use crate::{
     cx::Cx,
     dialect::Dialect,
@@ -46,6 +46,8 @@ pub(crate) struct Receiver {
     unsettled: u32,
     /// It holds a session.
     in_session: bool,
+    /// It only looks on, and gets no messages.
+    looks_on: bool,
     /// The peer's last word on credit was a drain, and it is not answered.
     draining: bool,
     /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
@@ -71,16 +73,17 @@ impl Receiver {
                 .max_message_size
                 .filter(|limit| *limit > 0 && dialect == Dialect::Plain),
             path,
-            attach: Some(attach),
             delivered: 0,
             offset: 0,
             limit: 0,
             announced: 0,
             unsettled: 0,
             in_session: false,
+            looks_on: session_filter::only_looks_on(&attach),
             draining: false,
             drains: VecDeque::new(),
             plain_subscription: plain_subscription.map(Box::new),
+            attach: Some(attach),
         }
     }
 
@@ -254,6 +257,9 @@ impl Receiver {
     /// The limit that the core may have: the peer's, as long as few enough deliveries are unsettled. Where all go out
     /// settled there is nothing to bound.
     fn allowed(&self, most: u32) -> u64 {
+        if self.looks_on {
+            return self.delivered;
+        }
         if self.mode == SenderSettleMode::Settled {
             return self.wanted();
         }

@@ -18,6 +18,7 @@ use crate::condition::Refusal;
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 /// Several receivers on one session: none of them would be told that it is not alone, so it is declined.
 const NON_EXCLUSIVE: &str = "com.microsoft:non-exclusive-session-filter:list";
+const PEEK_MODE: &str = "com.microsoft:peek-mode";
 const TIMEOUT: &str = "com.microsoft:timeout";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
 /// Default wait for any free session.
@@ -28,6 +29,13 @@ const ANSWER_AHEAD: Duration = Duration::from_millis(100);
 const ANSWER_AHEAD_PART: u32 = 10;
 /// Ticks of .NET's calendar at the beginning of 1970: 100 ns each, since the year 1.
 const TICKS_1970: i64 = 621_355_968_000_000_000;
+
+/// Whether an attach asks to look on only: its link takes no lock and no message, and its requests peek, as the
+/// `browseable` session of the older SDK for Java does.
+pub(crate) fn only_looks_on(attach: &Attach) -> bool {
+    let mode = attach.properties.as_ref().and_then(|properties| properties.get(PEEK_MODE));
+    mode.and_then(RawValue::as_bool) == Some(true)
+}
 
 /// The session that an attach asks for. Clients differ in whether they describe the filter.
 pub(crate) fn requested(attach: &Attach) -> Result<Option<SessionWanted>, Refusal> {
@@ -57,8 +65,8 @@ fn answered_in_time(asked: Duration) -> Duration {
     asked.saturating_sub(ANSWER_AHEAD.min(asked / ANSWER_AHEAD_PART))
 }
 
-/// The source of an attach, its filter reduced to the one that names the locked session.
-pub(crate) fn with_session(source: Source, grant: &SessionGrant) -> Source {
+/// The source of an attach, its filter reduced to the one that names the session.
+pub(crate) fn with_session(source: Source, id: &str) -> Source {
     let asked = source
         .filter
         .as_ref()
@@ -68,7 +76,7 @@ pub(crate) fn with_session(source: Source, grant: &SessionGrant) -> Source {
         write_map(&mut filter, 2, |out| {
             out.extend_from_slice(key.bytes());
             out.extend_from_slice(descriptor(value));
-            AnnotationValue::Str(&grant.id).write(out);
+            AnnotationValue::Str(id).write(out);
         });
         RawMap::new(filter.freeze()).ok()
     });

@@ -93,7 +93,7 @@ impl<'a> ManagementNode<'a> {
                 schedule::command(&body, path, options, limit, &mut self.cx.tracking)
             }
             Operation::CancelScheduled => schedule::cancel(&body, path),
-            Operation::ReceiveDeferred => deferred::command(&body, path, self.cx.config.max_peek_bytes),
+            Operation::ReceiveDeferred => deferred::command(&body, path, self.cx.config.max_deferred_bytes),
             Operation::BatchDelete => delete::command(&body, path, self.cx.now.utc),
             Operation::RenewSession => sessions::renew(&body, path),
             Operation::GetSessionState => sessions::get_state(&body, path),

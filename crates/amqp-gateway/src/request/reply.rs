@@ -89,14 +89,24 @@ impl<'a> Replier<'a> {
 }
 
 /// The link an answer goes to: on the request's session, by the address of the peer's end, else by name, else
-/// the latest from the node itself.
+/// the latest from the node itself; and where that session has none, by the address on another one, as the older SDK for
+/// Java has it.
 pub(super) fn reply_link(links: &LinkTable, caller: &Caller) -> Option<LinkId> {
     let mut by_address = None;
     let mut by_name = None;
     let mut by_node = None;
-    for (id, link) in links.iter().filter(|(_, link)| link.session == caller.session) {
+    let mut elsewhere = None;
+    for (id, link) in links.iter() {
         let LinkKind::Reply(replies) = &link.kind else { continue };
         let id = Some(id);
+        if link.session != caller.session {
+            if replies.node().is(&caller.node)
+                && caller.reply_to.as_deref().is_some_and(|to| replies.is_at(to))
+            {
+                elsewhere = id;
+            }
+            continue;
+        }
         if replies.node().is(&caller.node) {
             by_node = id;
         }
@@ -107,7 +117,7 @@ pub(super) fn reply_link(links: &LinkTable, caller: &Caller) -> Option<LinkId> {
         }
     }
     let names_node = caller.reply_to.as_deref().is_none_or(|to| caller.node.is_named(to));
-    by_address.or(by_name).or(if names_node { by_node } else { None })
+    by_address.or(by_name).or(if names_node { by_node } else { None }).or(elsewhere)
 }
 
 /// Encodes an answer up to the value of its body, which is not copied. `$cbs` spells its keys with hyphens and names no

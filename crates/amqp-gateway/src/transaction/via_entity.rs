@@ -25,7 +25,7 @@ impl ViaEntity {
         self.has_declared = true;
     }
 
-    /// A link of a Service Bus client to an entity is attached.
+    /// A link to an entity is attached.
     pub(crate) fn on_attached(&mut self, path: &EntityPath) {
         self.first.get_or_insert_with(|| root(&path.entity));
     }

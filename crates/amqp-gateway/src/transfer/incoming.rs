@@ -287,7 +287,7 @@ impl<'a> Publisher<'a> {
         let LinkKind::Sender(sender) = &link.kind else { return };
         let (anonymous, takes_rejected) = (sender.path().is_none(), sender.takes_rejected());
         let mut error = self.cx.error(refusal, link.entity_name());
-        if anonymous {
+        if anonymous && !tracked.tag.is_too_long() {
             error = with_delivery_tag(error, &tracked.tag);
         }
         if !tracked.settled && takes_rejected {

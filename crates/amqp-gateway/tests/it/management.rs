@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{DeliveryState, Modified},
+    performative::{Attach, DeliveryState, Modified, Source, Target},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{Header, PropertyField, Sections},
-    types::TypeKind,
+    types::{Role, TypeKind},
     value::{Array, OrderedMap, Timestamp, Uuid, Value},
 };
-use broker_auth::Right;
+use amqp_gateway::GatewayConfig;
+use broker_auth::{Anonymous, Right};
 use broker_core::{EntityKind, EntitySettings};
 use bytes::Bytes;
 
@@ -105,7 +106,9 @@ fn refused(status: i64, condition: &str) -> (i64, Option<String>) {
 
 /// Sends these texts to `q`, receives and defers them, and says their numbers.
 fn defer(world: &mut World, client: usize, texts: &[&str]) -> Vec<i64> {
-    world.send(client, "q", texts);
+    // Its message-ids are its texts, which only a plain client may have as long as it likes.
+    let sender = world.plain();
+    world.send(sender, "q", texts);
     let got = world.receive(client, "q", u32::try_from(texts.len()).unwrap());
     let defer =
         DeliveryState::Modified(Box::new(Modified { undeliverable_here: Some(true), ..Modified::default() }));
@@ -651,5 +654,90 @@ fn each_operation_needs_its_own_right() {
             };
             assert_eq!(outcome(&reply), expected, "{operation} with {held:?}");
         }
+    }
+}
+
+#[test]
+fn answers_find_their_link_on_another_session_of_the_connection() {
+    // As the older SDK for Java attaches: requests on one session, answers on another.
+    for (reply_to, answered) in [("replies", true), ("nowhere", false)] {
+        let mut world = World::new();
+        let client = world.service_bus();
+        world.send(client, "q", &["m"]);
+        let mut replies = Attach::new("in", 0, Role::Receiver);
+        (replies.source, replies.target) = (Some(Source::new("q/$management")), Some(Target::new("replies")));
+        let script = world.script(client);
+        script.begin(1).attach(1, replies).attach_sender(0, 3, "out", Some("q/$management"));
+        world.credit(client, 1, 0, 0, 10, false);
+        world.run();
+        world.received(client);
+        let body = map(&[("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1))]);
+        let request = MessageBuilder::new()
+            .message_id("request")
+            .property(PropertyField::ReplyTo, AnnotationValue::Str(reply_to))
+            .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+            .body_raw(RawValue::first(body.bytes()).unwrap())
+            .build();
+        world.transfer(client, 3, false, &request);
+        world.run();
+        let answers = world.transfers(client);
+        assert_eq!(answers.len(), usize::from(answered), "{reply_to}");
+        if let Some((_, reply)) = answers.first() {
+            assert_eq!((outcome(reply), messages(reply).len()), (ok(), 1));
+        }
+    }
+}
+
+/// Each message and each answer is one frame.
+fn in_one_frame() -> World {
+    World::with(GatewayConfig { max_frame_bytes: 16 << 20, ..GatewayConfig::default() }, Anonymous::Deny)
+}
+
+#[test]
+fn deferred_messages_of_several_megabytes_come_in_one_answer() {
+    let mut world = in_one_frame();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let large = |letter: &str| letter.repeat(500_000);
+    let texts = [large("a"), large("b"), large("c"), large("d")];
+    let numbers = defer(&mut world, client, &texts.each_ref().map(String::as_str));
+    let reply = receive_deferred(&mut world, client, &numbers, Value::Uint(1));
+    assert_eq!(outcome(&reply), ok());
+    let bodies: Vec<String> = messages(&reply).iter().map(|(message, _)| text(message)).collect();
+    assert_eq!(bodies, texts);
+}
+
+#[test]
+fn deferred_messages_beyond_the_limit_of_an_answer_are_refused_and_stay() {
+    let config = GatewayConfig { max_deferred_bytes: 10_000, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.service_bus();
+    world.management(client, "q");
+    let large = "x".repeat(6_000);
+    let numbers = defer(&mut world, client, &[&large, &large]);
+    let reply = receive_deferred(&mut world, client, &numbers, Value::Uint(1));
+    assert_eq!(outcome(&reply), refused(400, RANGE));
+    for number in numbers {
+        let reply = receive_deferred(&mut world, client, &[number], Value::Uint(0));
+        assert_eq!((outcome(&reply), messages(&reply).len()), (ok(), 1), "alone it comes");
+    }
+}
+
+#[test]
+fn a_scheduled_message_that_is_too_large_is_answered_and_the_link_stays() {
+    let mut world = in_one_frame();
+    let client = world.service_bus();
+    world.management(client, "q");
+    for (bytes, expected) in [
+        (1_000, ok()),
+        ((1 << 20) + 1, refused(400, "amqp:link:message-size-exceeded")),
+        ((1 << 20) + 70_000, refused(400, "amqp:link:message-size-exceeded")),
+        (1_000, ok()),
+    ] {
+        let message =
+            due(&world, MessageBuilder::new().message_id("m").data(&vec![0; bytes]), Duration::from_secs(60));
+        let list = Value::List(vec![nested(&[("message", binary(&message))])]);
+        let reply = world.request(client, "com.microsoft:schedule-message", &map(&[("messages", list)]));
+        assert_eq!(outcome(&reply), expected, "{bytes}");
     }
 }

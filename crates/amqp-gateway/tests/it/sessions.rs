@@ -130,7 +130,7 @@ fn sessions_and_receivers_that_do_not_fit_are_refused_with_the_services_conditio
         (named(4, "s/$DeadLetterQueue"), "amqp:not-allowed"),
         (named(5, "s"), "com.microsoft:session-cannot-be-locked"),
         (attach(6, "s", AnnotationValue::Int(1), None), "amqp:invalid-field"),
-        (shared, "amqp:not-implemented"),
+        (shared, "amqp:not-allowed"),
         (attach(8, "s", AnnotationValue::Null, Some(0)), "com.microsoft:timeout"),
         (attach(9, "s", AnnotationValue::Str(&"x".repeat(129)), None), "com.microsoft:argument-out-of-range"),
         (named(10, "missing"), "amqp:not-found"),
@@ -143,6 +143,67 @@ fn sessions_and_receivers_that_do_not_fit_are_refused_with_the_services_conditio
         world.script(other).detach(0, handle, true);
         world.run();
         world.received(other);
+    }
+}
+
+#[test]
+fn a_shared_session_is_refused_in_the_words_that_the_sdk_for_net_looks_for() {
+    let mut world = world();
+    let client = world.service_bus();
+    let mut shared = attach(7, "s", AnnotationValue::Null, None);
+    let list = AnnotationValue::Str("a");
+    shared.source.as_mut().unwrap().filter =
+        Some(RawMap::with_symbol_keys(&[("com.microsoft:non-exclusive-session-filter:list", list)]));
+    let (_, detaches) = ask(&mut world, client, shared);
+    let text = detaches[0].error.as_ref().unwrap().description.as_deref().unwrap();
+    let expected = "contains invalid filter type. System only support Jms or Apache selector filter type.";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn an_id_is_one_session_in_any_case() {
+    let mut world = world();
+    let (client, other) = (world.service_bus(), world.service_bus());
+    send(&mut world, client, &["a1", "A2"]);
+    accept(&mut world, client, 1, "A");
+    let (_, detaches) = ask(&mut world, other, attach(1, "s", AnnotationValue::Str("a"), None));
+    assert_eq!(condition(&detaches), "com.microsoft:session-cannot-be-locked");
+    world.credit(client, 0, 1, 0, 10, false);
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["a1", "A2"]);
+    world.script(client).detach(0, 1, true);
+    world.run();
+    world.received(client);
+    let (attaches, _) = ask(&mut world, client, attach(2, "s", AnnotationValue::Null, None));
+    assert_eq!(told(&attaches[0]).0, "a", "the spelling that came first");
+}
+
+#[test]
+fn a_link_that_looks_on_locks_no_session_and_gets_no_message() {
+    for session in [AnnotationValue::Str("a"), AnnotationValue::Null] {
+        let mut world = world();
+        let (client, other) = (world.service_bus(), world.service_bus());
+        send(&mut world, client, &["a1", "b2"]);
+        let mut looks_on = attach(1, "s", session, None);
+        looks_on.properties =
+            Some(RawMap::with_symbol_keys(&[("com.microsoft:peek-mode", AnnotationValue::Bool(true))]));
+        let (attaches, detaches) = ask(&mut world, client, looks_on);
+        assert!(detaches.is_empty(), "{detaches:?}");
+        let filter = attaches[0].source.as_ref().unwrap().filter.as_ref();
+        let echoed = filter.and_then(|filter| filter.get(FILTER)).and_then(RawValue::as_string);
+        assert_eq!(echoed, if let AnnotationValue::Str(id) = session { Some(id) } else { None });
+        assert_eq!(attaches[0].properties, None, "no lock, so no end of one");
+        world.credit(client, 0, 1, 0, 10, true);
+        world.run();
+        let flows = world.flows(client);
+        assert!(flows.iter().any(|flow| flow.drain && flow.link_credit == Some(0)), "{flows:?}");
+        // The session is free for who wants it.
+        accept(&mut world, other, 2, "a");
+        world.credit(client, 0, 1, 10, 20, false);
+        world.credit(other, 0, 2, 0, 10, false);
+        world.run();
+        assert!(world.transfers(client).is_empty());
+        assert_eq!(texts(&world.transfers(other)), ["a1"]);
     }
 }
 

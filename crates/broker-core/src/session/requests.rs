@@ -220,18 +220,19 @@ impl SessionRequests<'_> {
     }
 
     /// Ids of the sessions that have an active message or a state, or of those whose state was set after
-    /// `updated_after`.
+    /// `updated_after`; those behind the session `after`, if there is one.
     pub(crate) fn list_sessions(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         updated_after: Option<Timestamp>,
-        skip: u32,
-        top: u32,
+        after: Option<&str>,
+        (skip, top): (u32, u32),
         ticket: Ticket,
     ) {
         let listed = self.asked_sessions(path).map(|(_, store, sessions)| {
-            let listed = sessions.iter().filter(|session| is_listed(store, session, updated_after));
+            let listed = sessions.iter_after(after.and_then(|id| sessions.find(id)));
+            let listed = listed.filter(|session| is_listed(store, session, updated_after));
             let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
             listed.map(|session| Box::from(&**session.id())).collect()
         });

@@ -379,6 +379,12 @@ impl Sessions {
         self.places.iter().filter_map(Option::as_deref)
     }
 
+    /// Those behind a session in this order; all, behind none.
+    pub(crate) fn iter_after(&self, number: Option<SessionNumber>) -> impl Iterator<Item = &Session> {
+        let first = number.map_or(0, |number| number.0 as usize + 1);
+        self.places.get(first..).unwrap_or_default().iter().filter_map(Option::as_deref)
+    }
+
     /// Takes out one session of a deleted store.
     pub(crate) fn pop(&mut self) -> Option<Box<Session>> {
         while let Some(place) = self.places.pop() {

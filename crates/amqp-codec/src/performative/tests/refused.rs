@@ -68,9 +68,9 @@ fn values_out_of_their_range_are_refused() {
     assert_eq!((error.field, error.problem), ("snd-settle-mode", Malformed::OutOfRange(3)));
     let error = attach(&[0x40, 0x50, 2]);
     assert_eq!((error.field, error.problem), ("rcv-settle-mode", Malformed::OutOfRange(2)));
-    let long_tag = [b"\x00\x53\x14\xc0\x26\x03\x43\x43\xa0\x21".as_slice(), &[0; 33]].concat();
+    let long_tag = [b"\x00\x53\x14\xc0\x46\x03\x43\x43\xa0\x41".as_slice(), &[0; 65]].concat();
     let error = decode(&long_tag.into()).unwrap_err();
-    assert_eq!((error.field, error.problem), ("delivery-tag", Malformed::TagTooLong(33)));
+    assert_eq!((error.field, error.problem), ("delivery-tag", Malformed::TagTooLong(65)));
     let error = decode_sasl(&Bytes::from_static(b"\x00\x53\x44\xc0\x03\x01\x50\x05")).unwrap_err();
     assert_eq!((error.composite, error.problem), ("sasl-outcome", Malformed::OutOfRange(5)));
 }

@@ -96,7 +96,7 @@ fn the_answer_has_the_filter_in_the_encoding_of_the_question() {
     for (key, asked, expected) in cases {
         let mut source = Source::new("q");
         source.filter = Some(filter(key, &asked));
-        let answer = with_session(source, &grant).filter.unwrap();
+        let answer = with_session(source, &grant.id).filter.unwrap();
         assert_eq!(answer, filter(key, &expected), "{asked:x?}");
     }
 }

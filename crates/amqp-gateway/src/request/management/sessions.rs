@@ -60,15 +60,26 @@ pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilde
     Ok(Box::new(move |ticket| Command::SetSessionState { path, session, state, ticket }))
 }
 
-/// The command of `get-message-sessions`.
+/// The command of `get-message-sessions`. The older SDK for Java names the last session of the page before.
 pub(super) fn list(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let after = body.get("last-updated-time").and_then(RawValue::as_timestamp);
     let after = after.ok_or_else(|| bad("'last-updated-time' must be a timestamp"))?;
     let updated_after = (after < ANY_TIME).then(|| Timestamp::from_millis(u64::try_from(after).unwrap_or(0)));
+    let last: Option<Box<str>> = match body.get("last-session-id").filter(|id| !id.is_null()) {
+        None => None,
+        Some(id) => Some(id.as_str().ok_or_else(|| bad("'last-session-id' must be a string"))?.into()),
+    };
     let (skip, top) = (number(body, "skip")?, number(body, "top")?);
     let skip = u32::try_from(skip).unwrap_or(u32::MAX);
     let top = u32::try_from(top.min(TOP_MAX)).unwrap_or(0);
-    Ok(Box::new(move |ticket| Command::ListSessions { path, updated_after, skip, top, ticket }))
+    Ok(Box::new(move |ticket| Command::ListSessions {
+        path,
+        updated_after,
+        after: last.clone(),
+        skip,
+        top,
+        ticket,
+    }))
 }
 
 fn number(body: &RawMap, key: &'static str) -> Result<i64, Refusal> {

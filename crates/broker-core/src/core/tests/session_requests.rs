@@ -88,8 +88,18 @@ fn renew(broker: &mut Broker, client: ClientId, id: &str) -> Result<Timestamp, S
 }
 
 fn list(broker: &mut Broker, updated_after: Option<Timestamp>, skip: u32, top: u32) -> Vec<String> {
-    let (path, ticket) = (main_path("q"), broker.ticket());
-    match broker.tell(ME, Command::ListSessions { path, updated_after, skip, top, ticket }).pop() {
+    list_after(broker, updated_after, None, skip, top)
+}
+
+fn list_after(
+    broker: &mut Broker,
+    updated_after: Option<Timestamp>,
+    after: Option<&str>,
+    skip: u32,
+    top: u32,
+) -> Vec<String> {
+    let (path, ticket, after) = (main_path("q"), broker.ticket(), after.map(Box::from));
+    match broker.tell(ME, Command::ListSessions { path, updated_after, after, skip, top, ticket }).pop() {
         Some(Effect::SessionList { ids, skip: skipped, .. }) => {
             assert_eq!(skipped, skip);
             ids.into_iter().map(String::from).collect()
@@ -139,7 +149,7 @@ fn only_the_holder_may_renew_read_and_write() {
             Command::RenewSession { path: path.clone(), session: session.clone(), ticket },
             Command::SetSessionState { path: path.clone(), session: session.clone(), state: None, ticket },
             Command::GetSessionState { path: path.clone(), session, ticket },
-            Command::ListSessions { path, updated_after, skip, top, ticket },
+            Command::ListSessions { path, updated_after, after: None, skip, top, ticket },
         ];
         for command in commands {
             let told = broker.tell(ME, command.clone());
@@ -411,4 +421,30 @@ fn spellings_that_were_sessions_of_their_own_before_are_one_and_keep_the_state_s
         assert_eq!(get(&mut broker, second), None);
         assert_eq!(broker.replayed().digest(), broker.core.digest());
     }
+}
+
+#[test]
+fn a_list_goes_on_behind_the_last_session_of_the_page_before() {
+    let mut broker = Broker::with_queue(settings());
+    let ids: Vec<String> = (0..10).map(|number| format!("s{number}")).collect();
+    for id in &ids {
+        broker.publish(of_session(id, "m"));
+    }
+    let mut seen: Vec<String> = Vec::new();
+    loop {
+        let last = seen.last().map(|id| id.to_uppercase());
+        let page = list_after(&mut broker, None, last.as_deref(), 0, 3);
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page);
+    }
+    assert_eq!(seen, ids);
+    assert_eq!(
+        list_after(&mut broker, None, Some("s3"), 2, 2),
+        ids[6..8],
+        "what is skipped lies behind it too"
+    );
+    assert_eq!(list_after(&mut broker, None, Some("gone"), 0, 2), ids[..2]);
+    assert!(list_after(&mut broker, None, Some("s9"), 0, 2).is_empty());
 }

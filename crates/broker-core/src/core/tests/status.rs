@@ -260,7 +260,7 @@ fn requests_about_sessions_count_as_receiving() {
             Command::SetSessionState { path: path.clone(), session: Box::clone(&session), state, ticket },
             Command::GetSessionState { path: path.clone(), session: Box::clone(&session), ticket },
             Command::RenewSession { path: path.clone(), session, ticket },
-            Command::ListSessions { path, updated_after: None, skip: 0, top: 9, ticket },
+            Command::ListSessions { path, updated_after: None, after: None, skip: 0, top: 9, ticket },
         ];
         for request in requests {
             let what = format!("{status:?} {request:?}");
