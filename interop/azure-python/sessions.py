@@ -112,7 +112,9 @@ async def session_accept(context, style):
             assert first.session.session_id == "b"
             assert first.session.locked_until_utc > datetime.datetime.now(datetime.timezone.utc)
             await refused_session(SessionCannotBeLockedError, bus, queue, session_id="b")
-            async with bus.get_queue_receiver(queue, session_id="c") as named:
+            # An id is the same session in any case.
+            await refused_session(SessionCannotBeLockedError, bus, queue, session_id="B")
+            async with bus.get_queue_receiver(queue, session_id="C") as named:
                 message = await one(named)
                 assert (text(message), message.session_id) == ("c3", "c")
                 await named.complete_message(message)

@@ -100,6 +100,11 @@ impl Delivery {
         value
     }
 
+    /// The number that it had first, where that is told.
+    pub(crate) fn first_number(&self) -> Option<i64> {
+        self.sections().message_annotations_view(&self.payload).get("x-opt-enqueue-sequence-number")?.as_i64()
+    }
+
     pub(crate) fn sequence_number(&self) -> i64 {
         self.annotation("x-opt-sequence-number", TypeKind::Long).as_i64().unwrap()
     }
@@ -156,10 +161,8 @@ impl Delivery {
         token[6..8].reverse();
         assert_eq!(self.tag(), token);
         self.annotation("x-opt-sequence-number", TypeKind::Long);
-        self.annotation("x-opt-enqueue-sequence-number", TypeKind::Long);
         self.annotation("x-opt-enqueued-time", TypeKind::Timestamp);
         self.annotation("x-opt-locked-until", TypeKind::Timestamp);
-        self.annotation("x-opt-message-state", TypeKind::Int);
     }
 }
 

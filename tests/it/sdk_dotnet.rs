@@ -234,7 +234,7 @@ fn scripted_dotnet_modifies_properties_however_it_settles() {
     let body = map(&[("sequence-numbers", numbers), ("receiver-settle-mode", Value::Uint(1))]);
     let answer = sdk.manage(node, "com.microsoft:receive-by-sequence-number", &body);
     let deferred = messages(&answer).remove(0);
-    assert_eq!((deferred.text().as_str(), deferred.header().delivery_count), ("defer", 0));
+    assert_eq!((deferred.text().as_str(), deferred.header().delivery_count), ("defer", 1));
     let dead = sdk.receiver("orders/$DeadLetterQueue", 13, DOTNET.locking);
     let letter = sdk.receive(dead, 13, 1).remove(0);
     assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
@@ -307,7 +307,7 @@ fn scripted_dotnet_is_refused_a_shared_session_and_takes_it_for_itself() {
         attach.rcv_settle_mode = SECOND;
         attach.source = Some(Source::new("/orders").with_filter(Some(shared_session(id, token))));
         attach.target = Some(Target::new("identifier"));
-        assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:not-implemented");
+        assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:not-allowed");
     }
     // The refusals hold no session, and the connection goes on.
     let (_, session) = sessions::accept_of(&mut sdk, QUEUE, 10, Some("s"));

@@ -54,7 +54,9 @@ func sessionAccept(queue string) {
 	again := accept(client, queue, "b")
 	complete1(again, "b1")
 	check(again.Close(everything))
-	named := accept(client, queue, "a")
+	// An id is the same session in any case, and the SDK wants the spelling that it asked for.
+	named := accept(client, queue, "A")
+	same(named.SessionID(), "A", "the named session")
 	complete1(named, "a1")
 	empty(named)
 	check(named.Close(everything))

@@ -146,8 +146,8 @@ fn value() -> impl Strategy<Value = (Typed, Typed)> {
         |kind: &'static str| move |text: String| ((kind.to_owned(), text.clone()), (kind.to_owned(), text));
     let whole = |kinds: Vec<&'static str>, numbers: BoxedStrategy<i64>| {
         (select(kinds), numbers).prop_map(|(kind, number)| {
-            let shown = if i32::try_from(number).is_ok() { "int" } else { "long" };
-            ((kind.to_owned(), number.to_string()), (shown.to_owned(), number.to_string()))
+            let given = (kind.to_owned(), number.to_string());
+            (given.clone(), given)
         })
     };
     let small = (i64::from(i32::MIN)..=i64::from(i32::MAX)).boxed();
@@ -162,6 +162,7 @@ fn value() -> impl Strategy<Value = (Typed, Typed)> {
         text(0..30).prop_map(same("string")),
         whole(vec!["int", "long"], small),
         whole(vec!["long"], any::<i64>().boxed()),
+        whole(vec!["short", "unsignedInt", "unsignedByte"], (0..=255_i64).boxed()),
         double.prop_map(same("double")),
         any::<bool>().prop_map(|on| on.to_string()).prop_map(same("boolean")),
         date_time().prop_map(same("dateTime")),
