@@ -271,9 +271,9 @@ impl Refusal {
                 | AddressError::NotAQueue => ("amqp:invalid-field", 400),
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
-            Self::GlobalTransaction
-            | Self::TransactedReceive
-            | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
+            Self::GlobalTransaction | Self::TransactedReceive | Self::UnknownOperation { .. } => {
+                ("amqp:not-implemented", 501)
+            }
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::Stolen => ("amqp:link:stolen", 409),

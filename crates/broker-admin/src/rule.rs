@@ -125,8 +125,12 @@ fn read_pair<'a>(item: Node<'a, '_>) -> Result<Pair<'a>, String> {
     let bad = || format!("the property `{key}` is '{text}', which is no {kind}");
     let trimmed = text.trim();
     if let Some(number) = number_type(kind) {
-        let value = read_number(number, trimmed).ok_or_else(bad)?;
-        return Ok(Pair { key, value, written: Some(Written::Number(number)) });
+        if let Some(value) = read_number(number, trimmed) {
+            return Ok(Pair { key, value, written: Some(Written::Number(number)) });
+        }
+        // The SDK for Go calls each integer an `int`, however large.
+        let value = trimmed.parse().map(Value::Int).map_err(|_| bad())?;
+        return Ok(Pair { key, value, written: None });
     }
     let value = match kind {
         "string" | "" => Value::Text(text.into()),

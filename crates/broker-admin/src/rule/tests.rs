@@ -181,14 +181,17 @@ fn numbers_and_identifiers_are_given_back_in_the_types_in_which_they_were_writte
             assert_eq!(again(&shown), rule, "{kind}");
         }
     }
-    for (kind, text) in
-        [("byte", "128"), ("int", "2147483648"), ("unsignedInt", "-1"), ("guid", "x"), ("int", "")]
-    {
-        let inside = format!(
+    let number = |kind: &str, text: &str| {
+        format!(
             "<Filter i:type=\"CorrelationFilter\"><Properties><KeyValueOfstringanyType><Key>k</Key><Value \
              i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{schema}\">{text}</Value></KeyValueOfstringanyType></Properties></Filter>"
-        );
-        let refused = read_text(&inside).unwrap_err();
+        )
+    };
+    // Go's SDK calls each integer an `int`.
+    let large = shown(read_text(&number("int", "4294967296")).unwrap());
+    assert!(large.contains("d6p1:long\"") && large.contains(">4294967296</Value>"), "{large}");
+    for (kind, text) in [("int", "five"), ("unsignedInt", "1.5"), ("guid", "x"), ("int", "")] {
+        let refused = read_text(&number(kind, text)).unwrap_err();
         assert_eq!(refused, format!("the property `k` is '{text}', which is no {kind}"));
     }
 }
