@@ -28,6 +28,10 @@ const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, 
 const SESSION_LOCK_LOST: &str =
     "The session lock has expired on the MessageSession. Accept a new MessageSession.";
 
+fn disabled(entity: &str) -> String {
+    format!("The messaging entity '{entity}' has been disabled for this operation.")
+}
+
 fn not_via_entity(first: &str) -> String {
     format!(
         "The transactions of this session go through the entity '{first}', its first one, so it can only receive from \
@@ -87,9 +91,7 @@ impl Refusal {
             Self::OutOfRange { field, value, allowed } => {
                 format!("The request is not valid: '{field}' is {value}, allowed are {allowed}.")
             }
-            Self::EntityDisabled { entity } => {
-                format!("The messaging entity '{entity}' has been disabled for this operation.")
-            }
+            Self::EntityDisabled { entity } => disabled(entity),
             Self::Stolen => "The link was attached anew on another connection.".to_owned(),
             Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),

@@ -73,21 +73,23 @@ fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
     assert_eq!(sections.read_header(&message).unwrap(), Header::default());
 }
 
+/// A message, its first number, its state, whether it has a lock, whether it is in an answer, and its annotations.
+type Written<'a> = (&'a Bytes, Option<u64>, u8, bool, bool, &'a [&'a str]);
+
 #[test]
 fn annotations_of_service_bus_say_something_or_are_part_of_an_answer() {
-    let stale = RawMap::with_symbol_keys(&[
+    let former = RawMap::with_symbol_keys(&[
         ("x-opt-partition-key", AnnotationValue::Str("key")),
         ("x-opt-message-state", AnnotationValue::Int(2)),
         ("x-opt-enqueue-sequence-number", AnnotationValue::Long(99)),
         ("x-opt-locked-until", AnnotationValue::Timestamp(5)),
     ]);
     let fresh = MessageBuilder::new().message_id("m").data(b"x").build();
-    let keyed = MessageBuilder::new().message_annotations(stale).message_id("m").data(b"x").build();
+    let keyed = MessageBuilder::new().message_annotations(former).message_id("m").data(b"x").build();
     let (sequence, enqueued) = ("x-opt-sequence-number", "x-opt-enqueued-time");
     let (key, locked) = ("x-opt-partition-key", "x-opt-locked-until");
     let (first, state) = ("x-opt-enqueue-sequence-number", "x-opt-message-state");
-    let cases: [(&Bytes, Option<u64>, u8, bool, bool, &[&str]); 9] = [
-        // message, first number, state, with a lock, in an answer, annotations
+    let cases: [Written<'_>; 9] = [
         (&fresh, None, 0, true, false, &[sequence, enqueued, locked]),
         (&fresh, None, 0, false, false, &[sequence, enqueued]),
         (&keyed, None, 0, true, false, &[key, sequence, enqueued, locked]),
