@@ -54,6 +54,10 @@ pub(crate) struct Dialect {
     pub(crate) deleting: Modes,
     /// Properties of attaches.
     pub(crate) properties: fn() -> Option<RawMap>,
+    /// Receivers have none of them, unless they ask for the next session.
+    pub(crate) bare_receivers: bool,
+    /// The link whose messages requests name as theirs.
+    pub(crate) associated_link: Option<&'static str>,
     /// The value of a source's filter for this session, or for any.
     pub(crate) session_filter: fn(Option<&str>) -> Value,
     /// `com.microsoft:server-timeout`.
@@ -156,7 +160,9 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
     /// Attaches, and demands that modes and addresses come back as they went.
     pub(crate) fn attach(&mut self, channel: u16, modes: Modes, mut attach: Attach) -> Attach {
         (attach.snd_settle_mode, attach.rcv_settle_mode) = modes;
-        attach.properties = (self.dialect.properties)();
+        let names_a_node = format!("{:?}", attach.source).contains('$');
+        let is_bare = self.dialect.bare_receivers && attach.role == Role::Receiver && !names_a_node;
+        attach.properties = if is_bare { None } else { (self.dialect.properties)() };
         let asked = attach.clone();
         let answer = self.client.attach(channel, attach);
         // go-amqp fails otherwise; .NET loses messages without being told.
@@ -399,9 +405,12 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
     }
 
     fn operation(&self, operation: &str, body: &RawMap) -> MessageBuilder {
-        MessageBuilder::new()
+        let mut request = MessageBuilder::new()
             .application_property("operation", AnnotationValue::Str(operation))
-            .application_property("com.microsoft:server-timeout", self.dialect.server_timeout)
-            .body_raw(RawValue::first(body.bytes()).unwrap())
+            .application_property("com.microsoft:server-timeout", self.dialect.server_timeout);
+        if let Some(link) = self.dialect.associated_link {
+            request = request.application_property("associated-link-name", AnnotationValue::Str(link));
+        }
+        request.body_raw(RawValue::first(body.bytes()).unwrap())
     }
 }

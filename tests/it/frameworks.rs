@@ -246,29 +246,6 @@ fn rule(element: &str, name: &str, kind: &str, expression: &str) -> String {
     if element == RULE { inside } else { format!("<{element}>{inside}</{element}>") }
 }
 
-/// What the client sends back of a subscription that it has read.
-fn read_back(entry: &str) -> String {
-    let kept = [
-        "LockDuration",
-        "RequiresSession",
-        "DefaultMessageTimeToLive",
-        "DeadLetteringOnMessageExpiration",
-        "DeadLetteringOnFilterEvaluationExceptions",
-        "MaxDeliveryCount",
-        "EnableBatchedOperations",
-        "Status",
-        "ForwardTo",
-        "UserMetadata",
-        "ForwardDeadLetteredMessagesTo",
-        "AutoDeleteOnIdle",
-        // It does not know this one, and sends it for that reason.
-        "IsClientAffine",
-    ];
-    // What never ends is left out.
-    let lasts = |text: &String| text != "P10675199DT2H48M5.4775807S";
-    kept.iter().map(|name| element(name, text(entry, name).filter(lasts).as_deref())).collect()
-}
-
 /// Receives and completes what an entity has.
 fn take(sdk: &mut Sdk<'_>, entity: &str, handle: u32, count: u32) -> Vec<String> {
     let channel = sdk.receiver(entity, handle, sdk.dialect.locking);

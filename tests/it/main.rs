@@ -63,6 +63,8 @@ mod plain_cases;
 #[cfg(test)]
 mod plain_sdks;
 #[cfg(test)]
+mod played;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod replayed;

@@ -40,6 +40,8 @@ pub(crate) const DOTNET: Dialect = Dialect {
     properties: || {
         Some(RawMap::with_symbol_keys(&[("com.microsoft:timeout", AnnotationValue::Uint(60_000))]))
     },
+    bare_receivers: true,
+    associated_link: Some("receiver-3"),
     session_filter: plain_session,
     server_timeout: AnnotationValue::Uint(59_000),
     abandon: || modified(None, None),

@@ -33,6 +33,8 @@ pub(crate) const GO: Dialect = Dialect {
     locking: (None, Some(ReceiverSettleMode::Second)),
     deleting: (SETTLED, FIRST),
     properties: || None,
+    bare_receivers: false,
+    associated_link: None,
     session_filter: described_session,
     server_timeout: AnnotationValue::Ulong(59_000),
     abandon: || modified(Some(false), Some(false)),

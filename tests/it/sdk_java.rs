@@ -39,6 +39,8 @@ pub(crate) const JAVA: Dialect = Dialect {
             ("com.microsoft:entity-type", AnnotationValue::Int(0)),
         ]))
     },
+    bare_receivers: false,
+    associated_link: None,
     session_filter: plain_session,
     server_timeout: AnnotationValue::Long(59_000),
     abandon: || modified(None, None),

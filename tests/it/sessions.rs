@@ -53,7 +53,8 @@ pub(crate) fn asking_of(sdk: &Sdk<'_>, entity: &str, handle: u32, session: Optio
     attach.source = Some(Source::new((dialect.address)(entity)).with_filter(filter));
     attach.target = Some(Target::new("identifier"));
     (attach.snd_settle_mode, attach.rcv_settle_mode) = dialect.locking;
-    attach.properties = (dialect.properties)();
+    let is_bare = dialect.bare_receivers && session.is_some();
+    attach.properties = if is_bare { None } else { (dialect.properties)() };
     attach
 }
 

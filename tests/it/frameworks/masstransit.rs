@@ -55,10 +55,9 @@ fn masstransit_subscribes(admin: Admin<'_>, start: &mut Start, (topic, name): (&
     let path = format!("{topic}/Subscriptions/{name}");
     match admin.get(&path, SUBSCRIPTION) {
         Ok(entry) => {
-            // It looks for `sb://…`, finds `http://…`, and so takes it for another target each time.
+            // It compares the paths of the two addresses, and updates nothing where they are the same.
             assert_eq!(text(&entry, "ForwardTo"), Some(admin.address(target)));
-            admin.update(&path, SUBSCRIPTION, &read_back(&entry));
-            start.updated.push(path);
+            start.found.push(path);
         }
         Err(Thrown::NotFound) => {
             let inside = MASS.subscription(Some(&admin.address(target)), "", (None, true));
@@ -119,7 +118,7 @@ fn through_masstransit(sdk: &mut Sdk<'_>) {
 fn scripted_masstransit_starts_and_starts_again_and_its_events_arrive() {
     let (first, second) = starts(&sdk_dotnet::DOTNET, masstransit, through_masstransit);
     assert_eq!((first.made.len(), first.found.len(), first.updated.len()), (9, 0, 0), "{first:?}");
-    assert_eq!((second.made.len(), second.found.len(), second.updated.len()), (0, 5, 3), "{second:?}");
+    assert_eq!((second.made.len(), second.found.len(), second.updated.len()), (0, 8, 0), "{second:?}");
 }
 
 #[test]

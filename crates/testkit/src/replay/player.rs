@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
+    time::{Duration, Instant},
 };
 
 use amqp_codec::{
@@ -73,7 +74,11 @@ impl std::fmt::Display for Heard {
         if self.0.is_empty() {
             return write!(out, "; nothing else came");
         }
-        self.0.iter().try_for_each(|frame| write!(out, "\n    the broker said {frame}"))
+        for frame in self.0.iter().take(SHOWN) {
+            write!(out, "\n    the broker said {frame}")?;
+        }
+        let more = self.0.len().saturating_sub(SHOWN);
+        if more > 0 { write!(out, "\n    and {more} more") } else { Ok(()) }
     }
 }
 
@@ -98,6 +103,12 @@ pub struct Player<S> {
     /// What no demand has taken yet.
     heard: Vec<Said>,
 }
+
+/// Most frames that an error shows.
+const SHOWN: usize = 8;
+
+/// Longest wait for an answer, whatever else the broker says meanwhile. Far beyond what a broker needs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest range of a disposition that is taken apart.
 const LONGEST_RANGE: u32 = 100_000;
@@ -281,6 +292,7 @@ impl<S: Read + Write> Player<S> {
         place: Place,
         terms: &[Term],
     ) -> Result<(), PlayError> {
+        let began = Instant::now();
         loop {
             match self.take(place, terms) {
                 Taken::Yes => return Ok(()),
@@ -290,7 +302,8 @@ impl<S: Read + Write> Player<S> {
             if let Some(end) = self.unexpected_end(step, later) {
                 return Err(self.unmet(step, format!("the broker has ended it: {end}")));
             }
-            if let Err(error) = self.listen() {
+            let heard = if began.elapsed() < PATIENCE { self.listen() } else { Err(WireError::TimedOut) };
+            if let Err(error) = heard {
                 return Err(self.unmet(step, error.to_string()));
             }
         }
@@ -308,7 +321,7 @@ impl<S: Read + Write> Player<S> {
     /// Takes the first frame that fits.
     fn take(&mut self, place: Place, terms: &[Term]) -> Taken {
         for (at, said) in self.heard.iter().enumerate() {
-            if said.place != place {
+            if said.place != place || !said.may_fit(terms) {
                 continue;
             }
             let mut tried = self.variables.clone();
@@ -431,6 +444,15 @@ impl Said {
 
     fn error(&self) -> Option<&Value> {
         self.values.first().and_then(|value| field(value, "error")).filter(|error| **error != Value::Null)
+    }
+
+    /// Whether the numbers that the demand spells out are those of the frame: a look that costs little.
+    fn may_fit(&self, terms: &[Term]) -> bool {
+        let (Some(term), Some(value)) = (terms.first(), self.values.first()) else { return true };
+        ["first", "handle"].iter().all(|name| match term.field(name).map(|term| &term.0) {
+            Some(Shape::Scalar(number)) => field(value, name) == Some(number),
+            _ => true,
+        })
     }
 
     fn fit(&self, terms: &[Term], variables: &mut Variables) -> Result<(), Misfit> {
