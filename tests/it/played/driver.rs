@@ -317,12 +317,12 @@ impl<'b> Driver<'b> {
         let Link { channel, handle, .. } = *link;
         link.count += 1;
         self.play(&format!(
-            r#"< {channel} transfer(handle: {handle}, delivery-id: $delivery{number}, delivery-tag: $tag{number},
+            r"< {channel} transfer(handle: {handle}, delivery-id: $delivery{number}, delivery-tag: $tag{number},
     message-format: 0, settled: false)
     header(delivery-count: {count})
     message-annotations {{'x-opt-sequence-number': ?long, 'x-opt-enqueued-time': ?timestamp}}
     {body}
-"#
+"
         ));
         Delivered { channel, number }
     }
@@ -361,7 +361,7 @@ impl<'b> Driver<'b> {
     }
 
     /// The step that completes a range, without the wait for its answer.
-    pub(super) fn completion(&self, first: &Delivered, last: &Delivered) -> String {
+    pub(super) fn completion(first: &Delivered, last: &Delivered) -> String {
         let Delivered { channel, number } = *first;
         let last = last.number;
         format!(
@@ -370,7 +370,7 @@ impl<'b> Driver<'b> {
     }
 
     /// The wait for the answers to the completion of a range.
-    pub(super) fn completed(&self, first: &Delivered, last: &Delivered) -> String {
+    pub(super) fn completed(first: &Delivered, last: &Delivered) -> String {
         let Delivered { channel, number } = *first;
         let last = last.number;
         format!(

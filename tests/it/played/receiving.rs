@@ -75,12 +75,12 @@ fn scripted_dotnet_completes_a_thousand_messages_at_once() {
     // From many threads: ranges and single ones, the last first.
     let mut steps = String::new();
     for (first, last) in [(990, 999), (500, 989), (100, 499)] {
-        steps.push_str(&driver.completion(&came[first], &came[last]));
+        steps.push_str(&Driver::completion(&came[first], &came[last]));
     }
     for delivery in came[..100].iter().rev() {
-        steps.push_str(&driver.completion(delivery, delivery));
+        steps.push_str(&Driver::completion(delivery, delivery));
     }
-    steps.push_str(&driver.completed(&came[0], &came[999]));
+    steps.push_str(&Driver::completed(&came[0], &came[999]));
     driver.play(&steps);
     driver.drain(&mut link, 1);
     driver.close();
