@@ -37,7 +37,7 @@ EVERYWHERE: dict[str, dict[str, object]] = {
     "two-competing-receivers": {},
     "wrong-key": {},
     "missing-queue": {},
-    "oversized-message": {},
+    "oversized-message": {"max_message_bytes": "1 MiB"},
     "large-message": {},
     "annotations-and-header": SHORT_LOCK,
     "round-trip": {},

@@ -8,7 +8,7 @@ from proton.reactor import AtLeastOnce, AtMostOnce
 from proton.utils import LinkDetached, SendException
 
 from cases import Context
-from client import WAIT, assert_empty, connect, received, send
+from client import WAIT, ServiceBusLink, assert_empty, connect, received, send
 from declared import suite
 from documented import played, program
 
@@ -83,7 +83,7 @@ def send_pre_settled(context: Context):
     connection.close()
 
 
-@suite.case("oversized-message")
+@suite.case("oversized-message", max_message_bytes="1 MiB")
 def oversized_message(context: Context):
     connection = connect(context)
     sender = connection.create_sender(context.queue)
@@ -100,6 +100,22 @@ def oversized_message(context: Context):
     send(again, context.queue, "fits")
     assert received(again.create_receiver(context.queue), 1)[0].body == "fits"
     again.close()
+
+
+@suite.case("message-beyond-the-tier")
+def message_beyond_the_tier(context: Context):
+    connection = connect(context)
+    sender = connection.create_sender(context.queue)
+    assert sender.link.remote_max_message_size == 100 << 20, sender.link.remote_max_message_size
+    body = bytes(range(256)) * (20 << 12)
+    for options in (None, ServiceBusLink()):
+        sender.send(Message(body=body, inferred=True), timeout=WAIT)
+        receiver = connection.create_receiver(context.queue, options=options)
+        # The message must live as long as its body, which is a view of its memory.
+        [message] = received(receiver, 1)
+        assert bytes(message.body) == body
+        receiver.close()
+    connection.close()
 
 
 @suite.case("large-message")

@@ -38,6 +38,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
         | LARGEST_MESSAGE
         | {
             "oversized-message": A_MEBIBYTE,
+            "message-beyond-the-tier": {},
             "send-1000-pipelined": {},
             "send-pre-settled": {},
             "peek-lock-release": {},
@@ -53,6 +54,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
             "transaction-rollback": {},
             "rollbacks-to-dead-letter": {"max_delivery_count": 3},
             "transaction-several": {},
+            "transaction-of-a-thousand": {},
             "transaction-connection-loss": {},
             "transaction-listener": {"beside": {"{queue}-results": {}}},
             "dynamic-request-reply": {},

@@ -336,7 +336,7 @@ suite.case("missing-queue", async (context) => {
   await Promise.all([sending.close(), receiving.close()]);
 });
 
-suite.case("oversized-message", async (context) => {
+suite.case("oversized-message", { max_message_bytes: "1 MiB" }, async (context) => {
   const client = await Client.connect(context);
   const sender = await client.sender(context.queue);
   assert.equal(Number(sender.max_message_size ?? sender.remote.attach.max_message_size), 1 << 20);

@@ -338,6 +338,17 @@ impl Connection {
         }
     }
 
+    /// Bytes of unfinished deliveries: transfers with more to come.
+    pub const fn partial_bytes(&self) -> usize {
+        self.endpoints.partial_bytes()
+    }
+
+    /// Unfinished deliveries may have so many bytes at most, until the next call, and never more than
+    /// [`Config::max_partial_bytes`]. A transfer beyond it detaches its link with `amqp:resource-limit-exceeded`.
+    pub fn limit_partial_bytes(&mut self, limit: usize) {
+        self.endpoints.limit_partial_bytes(limit);
+    }
+
     /// Answers [`Event::Opened`] with our own open.
     pub fn accept_open(&mut self, reply: OpenReply) {
         let result = self.handshake.accept_open(&self.config, &mut self.output, reply);

@@ -14,7 +14,7 @@ use bytes::BytesMut;
 
 use crate::condition;
 use crate::context::Context;
-use crate::delivery::{DelayedOutcome, DelayedOutcomes, Payload};
+use crate::delivery::{DelayedOutcome, DelayedOutcomes, PartialBytes, Payload};
 use crate::event::{Event, Origin};
 use crate::fault::{Failure, Fault};
 use crate::gather::GatherBuffer;
@@ -32,7 +32,7 @@ pub(crate) struct Endpoints {
     delayed: DelayedOutcomes,
     generations: Generations,
     /// Bytes of unfinished deliveries.
-    partial_bytes: usize,
+    partial_bytes: PartialBytes,
 }
 
 impl Endpoints {
@@ -63,7 +63,17 @@ impl Endpoints {
     pub(crate) fn clear(&mut self) {
         self.sessions = SessionTable::default();
         self.delayed = DelayedOutcomes::default();
-        self.partial_bytes = 0;
+        self.partial_bytes.clear();
+    }
+
+    /// Bytes of unfinished deliveries.
+    pub(crate) const fn partial_bytes(&self) -> usize {
+        self.partial_bytes.held()
+    }
+
+    /// Until the next call, unfinished deliveries may have so many bytes at most.
+    pub(crate) fn limit_partial_bytes(&mut self, limit: usize) {
+        self.partial_bytes.set_limit(limit);
     }
 
     /// Gives back room that is not in use.
@@ -256,7 +266,7 @@ impl Endpoints {
     fn release_session(&mut self, channel: u16) {
         let Some(session) = self.sessions.at_mut(channel) else { return };
         let partial: usize = session.links().iter().map(Link::partial_len).sum();
-        self.partial_bytes -= partial;
+        self.partial_bytes.give_back(partial);
         session.clear();
     }
 

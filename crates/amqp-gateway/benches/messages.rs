@@ -44,6 +44,7 @@ fn opened(script: &mut Script) -> (Gateway, LinkId, Vec<Command>) {
         kind: EntityKind::Queue,
         name: "q".into(),
         max_message_bytes: 1 << 20,
+        tier_message_bytes: 1 << 20,
         detects_duplicates: false,
         partitioned: false,
     };

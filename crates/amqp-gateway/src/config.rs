@@ -52,6 +52,8 @@ pub struct GatewayConfig {
     pub max_frame_bytes: u32,
     /// Largest message in bytes, where the queue does not say otherwise.
     pub max_message_bytes: u64,
+    /// The same for clients of Service Bus, in bytes.
+    pub tier_message_bytes: u64,
     /// Sessions of one connection.
     pub max_sessions: u16,
     /// Links of one connection, all sessions together. At most 65,535.
@@ -99,7 +101,8 @@ impl Default for GatewayConfig {
             container_id: "ferrybus".to_owned(),
             server_name: "ferrybus".to_owned(),
             max_frame_bytes: 65_536,
-            max_message_bytes: 1 << 20,
+            max_message_bytes: 100 << 20,
+            tier_message_bytes: 1 << 20,
             max_sessions: 2048,
             max_links: 4096,
             idle_time_out: Duration::from_secs(120),

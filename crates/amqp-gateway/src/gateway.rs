@@ -209,6 +209,17 @@ impl Gateway {
         }
     }
 
+    /// Bytes of messages of which more is to come.
+    pub const fn unfinished_bytes(&self) -> usize {
+        self.cx.engine.partial_bytes()
+    }
+
+    /// Messages of which more is to come may have so many bytes at most, until the next call. The link of one beyond it is
+    /// detached with `amqp:resource-limit-exceeded`.
+    pub fn limit_unfinished_bytes(&mut self, limit: usize) {
+        self.cx.engine.limit_partial_bytes(limit);
+    }
+
     /// The peer will send nothing more.
     pub fn handle_eof(&mut self, now: Now) {
         self.cx.now = now;

@@ -17,8 +17,11 @@ pub struct CoreConfig {
     /// Key of the lock tokens: random, and new for each start of the process, so that tokens of an earlier start
     /// prove nothing.
     pub token_key: [u8; 16],
-    /// Largest message of all queues, in bytes as sent. Default 1 MiB.
+    /// Largest message of all queues, in bytes as sent. Default 100 MiB.
     pub max_message_bytes: u64,
+    /// Largest message that a sender within the limits of the tier ([`LimitScope::Tier`](crate::LimitScope)) may bring to an entity
+    /// that has no limit of its own, in bytes as sent. Default 1 MiB.
+    pub tier_message_bytes: u64,
     /// Most entities: queues, topics and subscriptions. Default 10,000.
     pub max_entities: u64,
     /// Tier, which limits the properties of entities. Default [`Profile::STANDARD`].
@@ -54,7 +57,8 @@ pub struct CoreConfig {
     pub max_history_ids: u64,
     /// Most transactions of one client that are declared and not discharged. Default 1,000.
     pub max_transactions_per_client: u64,
-    /// Most messages sent in one transaction (Microsoft Learn, "Service Bus quotas"). Default 100.
+    /// Most messages within the limits of the tier sent in one transaction (Microsoft Learn, "Service Bus quotas"); for others only
+    /// bytes count. Default 100.
     pub max_transaction_messages: u64,
     /// Most settlements in one transaction. Default 10,000.
     pub max_transaction_settlements: u64,
@@ -100,7 +104,8 @@ impl Default for CoreConfig {
     fn default() -> Self {
         Self {
             token_key: [0; 16],
-            max_message_bytes: 1 << 20,
+            max_message_bytes: 100 << 20,
+            tier_message_bytes: 1 << 20,
             max_entities: 10_000,
             profile: Profile::STANDARD,
             max_rules_per_topic: 100_000,

@@ -156,8 +156,10 @@ pub struct QueueInfo {
     pub kind: EntityKind,
     /// The entity's name as it was first written.
     pub name: Box<str>,
-    /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
+    /// Largest message it takes, in bytes: its own limit, or the broker's where it has none.
     pub max_message_bytes: u64,
+    /// The same for senders within the limits of the tier.
+    pub tier_message_bytes: u64,
     /// It detects duplicates: its messages need their `message_id`.
     pub detects_duplicates: bool,
     /// It has partitions: its messages need their `partition_key`.

@@ -58,7 +58,7 @@ pub use link::error::AttachError;
 pub use output::{Output, StorageError, StoredRecord};
 pub use profile::Profile;
 pub use publish::error::{PartitionKeyError, PublishError};
-pub use publish::message::{Forwarded, Message, Properties, PropertyValue, SYSTEM, StoredExtras};
+pub use publish::message::{Forwarded, LimitScope, Message, Properties, PropertyValue, SYSTEM, StoredExtras};
 pub use publish::quota_error::QuotaError;
 pub use record::{NamespaceRecord, RecordError, RecordOwner, convert_record_of_0_1};
 pub use recovery::ReplayError;

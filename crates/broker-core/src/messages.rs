@@ -3,7 +3,7 @@
 //! Invariant: nothing here knows a client or a link.
 
 use crate::{
-    CoreConfig, EntityPath, EntitySettings, Output, QueueId, QueueInfo,
+    CoreConfig, EntityPath, EntitySettings, LimitScope, Output, QueueId, QueueInfo,
     call::Cx,
     entity::{rules::Rules, table::EntityTable},
     settle::token::LockTokenCipher,
@@ -85,21 +85,25 @@ impl Messages {
     /// Facts about the entity that its links need.
     pub(crate) fn info(&self, id: QueueId) -> Option<QueueInfo> {
         let definition = &self.entities.main_of(id)?.definition;
-        let max_message_bytes = self.max_message_bytes(&definition.settings);
+        let largest = |limits| self.max_message_bytes(&definition.settings, limits);
         Some(QueueInfo {
             queue: id,
             kind: definition.kind,
             name: definition.name.clone(),
-            max_message_bytes,
+            max_message_bytes: largest(LimitScope::Broker),
+            tier_message_bytes: largest(LimitScope::Tier),
             detects_duplicates: definition.settings.requires_duplicate_detection,
             partitioned: definition.settings.enable_partitioning,
         })
     }
 
-    /// The smaller of the entity's and the broker's limit.
-    pub(crate) fn max_message_bytes(&self, settings: &EntitySettings) -> u64 {
-        settings
-            .max_message_bytes
-            .map_or(self.config.max_message_bytes, |own| own.min(self.config.max_message_bytes))
+    /// Largest message that an entity takes from a sender with these limits: its own limit, or the one of the tier or the broker
+    /// where it has none. Never more than the broker's.
+    pub(crate) fn max_message_bytes(&self, settings: &EntitySettings, limits: LimitScope) -> u64 {
+        let default = match limits {
+            LimitScope::Broker => self.config.max_message_bytes,
+            LimitScope::Tier => self.config.tier_message_bytes,
+        };
+        settings.max_message_bytes.unwrap_or(default).min(self.config.max_message_bytes)
     }
 }

@@ -36,6 +36,7 @@ use crate::{
     socket,
     submission::{bring_outcomes, messages_sent, submit},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
+    unfinished::UnfinishedShare,
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
@@ -99,6 +100,8 @@ pub(crate) struct Driver<S> {
     clock: Arc<Clock>,
     effect_queue: Arc<EffectQueue>,
     turn: ConnectionTurn,
+    /// Bytes that it holds of messages of which more is to come.
+    unfinished: UnfinishedShare,
     /// Set while the namespace is above its limit of sends in a second: the connection reads nothing until then.
     paused_until: Option<Instant>,
     outgoing: Outgoing,
@@ -150,7 +153,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         mut stop: watch::Receiver<Shutdown>,
         patience: Option<Duration>,
     ) -> Self {
-        let effect_queue = Arc::new(EffectQueue::new(placer.ingress_credit()));
+        let ingress_credit = placer.ingress_credit();
+        let unfinished = UnfinishedShare::of(Arc::clone(&ingress_credit));
+        let effect_queue = Arc::new(EffectQueue::new(ingress_credit));
         let stop: Pin<Box<dyn Future<Output = Shutdown> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
         let (outgoing, deadline_timer) = (Outgoing::default(), DeadlineTimer::new());
@@ -163,6 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             clock,
             effect_queue,
             turn: ConnectionTurn::new(),
+            unfinished,
             paused_until: None,
             outgoing,
             deadline_timer,
@@ -308,6 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn handle_input(&mut self, now: Now, input: Option<BytesMut>) {
         let mut done = self.gateway.work_done();
         self.gateway.give_work(self.turn.budget());
+        self.gateway.limit_unfinished_bytes(self.unfinished.limit());
         match input {
             Some(input) => {
                 self.received += input.len() as u64;
@@ -321,13 +328,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let now = self.clock.now();
             let before = std::mem::replace(&mut done, self.gateway.work_done());
             if !self.turn.goes_on(Work(done.0 - before.0), (from, now.instant)) {
-                return;
+                break;
             }
             from = now.instant;
             self.gateway.give_work(self.turn.budget());
             self.gateway.handle_more_input(now);
             self.place(now);
         }
+        self.unfinished.count(self.gateway.unfinished_bytes());
     }
 
     fn handle_control_message(&mut self, control_message: ControlMessage) {

@@ -16,6 +16,8 @@ use crate::effect_queue::EffectQueue;
 pub(crate) struct IngressCredit {
     limit: AtomicUsize,
     bytes: AtomicUsize,
+    /// Bytes of unfinished messages, which the node does not have and which keep no connection from reading.
+    unfinished: AtomicUsize,
     /// The account in which this one counts too.
     above: Option<Arc<Self>>,
     /// Connections that wait for credit here, each once.
@@ -34,6 +36,7 @@ impl IngressCredit {
         Self {
             limit: AtomicUsize::new(limit),
             bytes: AtomicUsize::new(0),
+            unfinished: AtomicUsize::new(0),
             above: None,
             waiting: Mutex::default(),
         }
@@ -61,6 +64,20 @@ impl IngressCredit {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Some(above) = &self.above {
             above.add(bytes);
+        }
+    }
+
+    /// Bytes for unfinished messages that are left.
+    pub(crate) fn unfinished_left(&self) -> usize {
+        self.limit.load(Ordering::Relaxed).saturating_sub(self.unfinished.load(Ordering::Relaxed))
+    }
+
+    /// A connection that had `before` bytes of unfinished messages has `after` bytes.
+    pub(crate) fn count_unfinished(&self, before: usize, after: usize) {
+        if after >= before {
+            self.unfinished.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.unfinished.fetch_sub(before - after, Ordering::Relaxed);
         }
     }
 

@@ -58,6 +58,7 @@ mod submission;
 mod tls;
 mod transport;
 mod turn_queue;
+mod unfinished;
 mod websocket;
 mod work_pace;
 mod write_timeout;

@@ -385,6 +385,7 @@ fn gateway_config(config: &ServerConfig) -> Result<GatewayConfig, StartError> {
     Ok(GatewayConfig {
         container_id: config.container_id.clone(),
         max_message_bytes: config.core.max_message_bytes,
+        tier_message_bytes: config.core.tier_message_bytes,
         max_frame_bytes: config.max_frame_bytes,
         max_links: u32::try_from(config.core.max_links_per_client).unwrap_or(u32::MAX),
         idle_time_out: config.idle_time_out,

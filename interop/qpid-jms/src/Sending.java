@@ -32,6 +32,7 @@ final class Sending {
         cases.put("missing-queue", Sending::missing);
         cases.put("oversized-message", Sending::oversized);
         cases.put("large-message", Sending::large);
+        cases.put("message-beyond-the-tier", Sending::beyondTheTier);
         cases.put("annotations-and-header", Sending::header);
         cases.put("round-trip", Sending::roundTrip);
         cases.put("link-close-and-reopen", Sending::reopen);
@@ -169,6 +170,19 @@ final class Sending {
             producer.send(session.createTextMessage("fits"));
             MessageConsumer consumer = session.createConsumer(there);
             Client.expect(consumer, "fits");
+            Client.empty(consumer);
+        }
+    }
+
+    /** 20 MiB: more than any client of Service Bus may send by default. */
+    private static void beyondTheTier(String queue) throws Exception {
+        byte[] body = pattern(20 << 20);
+        try (Connection connection = Client.connect()) {
+            Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+            Queue there = session.createQueue(queue);
+            session.createProducer(there).send(binary(session, body));
+            MessageConsumer consumer = session.createConsumer(there);
+            Client.demand(Arrays.equals(Client.bytes(Client.next(consumer)), body), "the body has changed");
             Client.empty(consumer);
         }
     }

@@ -14,6 +14,7 @@ final class Transactions {
         cases.put("transaction-commit", Transactions::commit);
         cases.put("transaction-rollback", Transactions::rollback);
         cases.put("transaction-several", Transactions::several);
+        cases.put("transaction-of-a-thousand", Transactions::thousand);
         cases.put("transaction-connection-loss", Transactions::connectionLoss);
         cases.put("transaction-listener", Transactions::listener);
     }
@@ -42,6 +43,19 @@ final class Transactions {
             session.commit();
         });
         Client.same(Receiving.browsed(queue), List.of(), "after the commits");
+    }
+
+    private static void thousand(String queue) throws Exception {
+        String[] bodies = Client.numbers(1_000).toArray(new String[0]);
+        transacted(queue, (session, producer, consumer) -> {
+            for (String body : bodies) {
+                producer.send(session.createTextMessage(body));
+            }
+            session.commit();
+            Client.expect(consumer, bodies);
+            session.commit();
+            Client.empty(consumer);
+        });
     }
 
     private static void rollback(String queue) throws Exception {

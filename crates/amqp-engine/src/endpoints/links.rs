@@ -206,7 +206,8 @@ impl Endpoints {
     /// Forgets what a receiving link holds.
     fn release_link(&mut self, context: &mut Context<'_>, link: LinkKey) {
         if let Some(session) = self.sessions.get_mut(link.session) {
-            self.partial_bytes -= session.release_link(context, link.handle);
+            let released = session.release_link(context, link.handle);
+            self.partial_bytes.give_back(released);
         }
     }
 }

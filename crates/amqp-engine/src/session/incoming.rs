@@ -9,7 +9,7 @@ use super::{Session, unattached};
 use crate::condition;
 use crate::config::Config;
 use crate::context::Context;
-use crate::delivery::{Mismatch, Partial, Payload, UnsettledError};
+use crate::delivery::{Mismatch, Partial, PartialBytes, Payload, UnsettledError};
 use crate::event::{Event, IncomingDelivery};
 use crate::fault::Fault;
 use crate::ids::DeliveryId;
@@ -20,7 +20,7 @@ use crate::output::Output;
 pub(crate) struct TransferContext<'a> {
     pub(crate) config: &'a Config,
     /// Bytes of unfinished deliveries of the whole connection.
-    pub(crate) partial_bytes: &'a mut usize,
+    pub(crate) partial_bytes: &'a mut PartialBytes,
 }
 
 impl Session {
@@ -51,7 +51,7 @@ impl Session {
         match receiver.partial.take() {
             None => self.begin_delivery(context, ours, transfer, payload),
             Some(partial) => {
-                *context.partial_bytes -= partial.len();
+                context.partial_bytes.give_back(partial.len());
                 let named = Event::work_lost(partial.state.as_ref().or(transfer.state.as_ref()));
                 let done = self.continue_delivery(context, ours, partial, transfer, payload);
                 if let (Err(_), Some(Event::WorkLost { txn_id })) = (&done, named) {
@@ -110,7 +110,7 @@ impl Session {
             }
         }
         if transfer.more {
-            let stays = *context.partial_bytes == 0;
+            let stays = context.partial_bytes.held() == 0;
             let mut partial = Partial::new((id, wire), tag, message_format, mode, transfer, payload, stays);
             if too_large {
                 partial.drop_payload(limit);
@@ -344,14 +344,10 @@ fn check_settled(handle: u32, mode: SenderSettleMode, settled: bool) -> Result<(
 }
 
 fn reserve_partial(context: &mut TransferContext<'_>, handle: u32, len: usize) -> Result<(), Fault> {
-    let total = *context.partial_bytes + len;
-    if total > context.config.max_partial_bytes {
-        let limit = context.config.max_partial_bytes;
-        let text = format!("unfinished deliveries of the connection exceed {limit} bytes");
-        return Err(Fault::link(handle, condition::RESOURCE_LIMIT_EXCEEDED, text));
-    }
-    *context.partial_bytes = total;
-    Ok(())
+    context.partial_bytes.take(len, context.config.max_partial_bytes).map_err(|limit| {
+        let text = format!("unfinished deliveries exceed {limit} bytes");
+        Fault::link(handle, condition::RESOURCE_LIMIT_EXCEEDED, text)
+    })
 }
 
 /// A first transfer that does not say which delivery it begins.

@@ -442,6 +442,29 @@ fn unfinished_deliveries_are_bounded_over_the_whole_connection() {
 }
 
 #[test]
+fn unfinished_deliveries_are_bounded_by_what_the_layer_above_leaves_them() {
+    let mut pair = Pair::begun(Config { max_partial_bytes: 1_000, max_message_size: 0, ..plain() });
+    for (handle, name) in ["one", "two", "three"].into_iter().enumerate() {
+        pair.attach(name, u32::try_from(handle).unwrap(), Role::Sender);
+    }
+    pair.engine.limit_partial_bytes(600);
+    pair.feed_all(&[amqp_with(0, more(0, 0), &[0; 500]), amqp_with(0, more(1, 1), &[0; 100])]);
+    assert_eq!((pair.read(), pair.engine.partial_bytes()), (vec![], 600));
+    pair.feed(&amqp_with(0, more(1, 1), &[0; 1]));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:resource-limit-exceeded"));
+    pair.events.clear();
+    // Less than there is: what is there stays, and may end.
+    pair.engine.limit_partial_bytes(0);
+    pair.feed(&amqp_with(0, transfer(0, 0), &[0; 500]));
+    assert_eq!(delivery(&mut pair).payload.len(), 1_000);
+    assert_eq!(pair.engine.partial_bytes(), 0);
+    // The configuration's bound holds in any case.
+    pair.engine.limit_partial_bytes(5_000);
+    pair.feed(&amqp_with(0, Transfer { delivery_tag: Some(tag(b"n")), ..more(2, 2) }, &[0; 1_001]));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:resource-limit-exceeded"));
+}
+
+#[test]
 fn an_unfinished_delivery_goes_with_its_link_or_session() {
     use amqp_codec::performative::{Detach, End};
     let mut pair = Pair::begun(Config { max_partial_bytes: 1_000, ..plain() });

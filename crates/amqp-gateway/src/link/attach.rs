@@ -130,7 +130,11 @@ impl<'a> Attacher<'a> {
         via.as_ref().map(|via| self.cx.claim(via, false, Right::Send)).transpose()?;
         let kind = requested_kind::of_attach(&attach, true)?;
         let name = attach.name.as_str().into();
-        let most = self.cx.config.max_message_bytes;
+        // A message that comes before the core has answered is judged by the core, which knows the entity.
+        let most = match &path {
+            Some(_) => self.cx.config.max_message_bytes,
+            None => dialect.largest_message(&self.cx.config),
+        };
         let sender = Sender::new(attach, path.clone(), via.clone(), kind, most);
         let producer = self.add(key, name, dialect, claim, LinkKind::Sender(Box::new(sender)))?;
         self.note_creator(producer, path.as_ref(), Role::Sender);

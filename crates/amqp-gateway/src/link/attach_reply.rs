@@ -15,9 +15,10 @@ use crate::condition::Refusal;
 impl Attacher<'_> {
     /// The core has opened a link on which the peer sends.
     pub(crate) fn on_sender_opened(&mut self, id: LinkId, queue: &QueueInfo) {
-        let most = self.cx.config.max_message_bytes;
         self.ends.dynamic_nodes.on_opened(id);
-        let Some(sender) = self.ends.links.sender_mut(id) else { return };
+        let Some(link) = self.ends.links.get_mut(id) else { return };
+        let most = link.dialect.largest_message_to(queue, &self.cx.config);
+        let LinkKind::Sender(sender) = &mut link.kind else { return };
         sender.on_opened(queue, most);
         self.accept_sender(id);
     }
@@ -29,9 +30,9 @@ impl Attacher<'_> {
         queue: &QueueInfo,
         session: Option<&SessionGrant>,
     ) {
-        let limit = queue.max_message_bytes.min(self.cx.config.max_message_bytes);
         self.ends.dynamic_nodes.on_opened(id);
         let Some(link) = self.ends.links.get_mut(id) else { return };
+        let limit = link.dialect.largest_message_to(queue, &self.cx.config);
         let LinkKind::Receiver(receiver) = &mut link.kind else { return };
         let Some((attach, in_force)) = receiver.on_opened(queue, session.is_some()) else { return };
         let is_subscriber = receiver.is_subscriber();

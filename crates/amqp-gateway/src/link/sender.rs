@@ -62,12 +62,12 @@ impl Sender {
         }
     }
 
-    /// The core has opened the link. No message may be larger than `most` bytes, whatever its entity takes.
+    /// The core has opened the link. No message may be larger than `most` bytes.
     pub(super) fn on_opened(&mut self, queue: &QueueInfo, most: u64) {
         // A send via another entity names both, so the link has no queue of its own.
         self.queue = self.via.is_none().then_some(queue.queue);
         self.required_fields = RequiredFields::of(queue);
-        self.max_message_bytes = queue.max_message_bytes.min(most);
+        self.max_message_bytes = most;
     }
 
     /// The attach that is to be answered, and the largest message.

@@ -70,7 +70,7 @@ pub(crate) fn message_or(
     ids: &mut Tracking,
 ) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
-    let mut message = Message::default();
+    let mut message = Message { limits: options.dialect.limits(), ..Message::default() };
     let has_id = parse_message(&mut message, &payload, &sections, options)?;
     message_limits::check(&payload, &sections, options.dialect)?;
     message.payload = match fallback {

@@ -123,6 +123,7 @@ impl World {
                 token_key: [7; 16],
                 describe: amqp_gateway::describe,
                 max_message_bytes: config.max_message_bytes,
+                tier_message_bytes: config.tier_message_bytes,
                 ..CoreConfig::default()
             }),
             journal: Journal::default(),

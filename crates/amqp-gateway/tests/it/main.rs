@@ -53,6 +53,8 @@ mod spans;
 #[cfg(test)]
 mod subscribers;
 #[cfg(test)]
+mod tiers;
+#[cfg(test)]
 mod token_logins;
 #[cfg(test)]
 mod tokens;

@@ -806,7 +806,11 @@ fn a_missing_entity_is_named_in_the_services_words() {
 #[test]
 fn a_batch_may_have_a_mebibyte_however_large_one_message_may_be() {
     for (max_message_bytes, batch) in [(10_000, 10_000), (1 << 20, 1 << 20), (100 << 20, 1 << 20)] {
-        let config = amqp_gateway::GatewayConfig { max_message_bytes, ..Default::default() };
+        let config = amqp_gateway::GatewayConfig {
+            max_message_bytes,
+            tier_message_bytes: max_message_bytes,
+            ..Default::default()
+        };
         let mut world = World::with(config, broker_auth::Anonymous::Deny);
         let client = world.service_bus();
         world.script(client).attach_sender(0, 1, "s", Some("q"));

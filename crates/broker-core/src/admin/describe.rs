@@ -7,7 +7,7 @@ use std::ops::Bound;
 use super::snapshot::AdminSnapshot;
 use crate::{
     Activity, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntityVersion, EntityView,
-    QueueId,
+    LimitScope, QueueId,
     entity::{dynamic::is_dynamic_name, name},
     store::activity::Traffic,
 };
@@ -112,7 +112,7 @@ impl AdminSnapshot<'_> {
             dead_letter: view.dead_letter,
             transfer_dead_letter: view.transfer_dead_letter,
             bytes: view.bytes,
-            max_message_bytes: self.messages.max_message_bytes(view.settings),
+            max_message_bytes: self.messages.max_message_bytes(view.settings, LimitScope::Tier),
             subscriptions,
             activity: Self::activity(view),
             sql_filters: sql_filters as u64,

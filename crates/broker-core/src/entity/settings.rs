@@ -143,7 +143,7 @@ pub struct EntityReport {
     pub transfer_dead_letter: u64,
     /// Stored bytes, dead letters included.
     pub bytes: u64,
-    /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
+    /// Largest message it takes from a sender within the limits of the tier, in bytes.
     pub max_message_bytes: u64,
     /// Subscriptions of a topic.
     pub subscriptions: u64,

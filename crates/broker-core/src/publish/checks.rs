@@ -76,11 +76,13 @@ impl PublishChecks<'_> {
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
         let entity = self.messages.entity(queue).ok_or_else(missing)?;
         let settings = &entity.definition.settings;
-        let limit = self.messages.max_message_bytes(settings);
-        let largest = messages.iter().map(|message| message.payload.len() as u64).max().unwrap_or_default();
-        if largest > limit {
-            let entity = entity.definition.name.clone();
-            return Err(PublishError::TooLarge { entity, bytes: largest, limit });
+        for message in messages {
+            let (bytes, limit) =
+                (message.payload.len() as u64, self.messages.max_message_bytes(settings, message.limits));
+            if bytes > limit {
+                let entity = entity.definition.name.clone();
+                return Err(PublishError::TooLarge { entity, bytes, limit });
+            }
         }
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let more = messages.iter().map(|message| message.payload.len() as u64).sum();

@@ -10,6 +10,16 @@ use broker_filter::{PropertySet, Value};
 
 use crate::Timestamp;
 
+/// Limits that hold for a message: its size, and the number of messages in one transaction.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LimitScope {
+    /// Those of the broker and of the entity.
+    #[default]
+    Broker,
+    /// Also those of the Service Bus tier.
+    Tier,
+}
+
 /// A message to be enqueued. The gateway has read the facts from the payload's sections.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message {
@@ -19,6 +29,8 @@ pub struct Message {
     pub time_to_live: Option<Duration>,
     /// `header.durable`; informational, for every accepted message is durable when the journal is.
     pub durable: bool,
+    /// The limits that its sender has. A stored message that moves on has those of the broker: it was taken.
+    pub limits: LimitScope,
     /// `properties.group-id`.
     pub session_id: Option<Box<str>>,
     /// Canonical text of `properties.message-id`; filled only for entities that detect duplicates.

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::{
-    ClientId, Effect, EntityPath, Output, QueueId, SessionError, Ticket, Timestamp, Work,
+    ClientId, Effect, EntityPath, LimitScope, Output, QueueId, SessionError, Ticket, Timestamp, Work,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -177,7 +177,7 @@ impl SessionRequests<'_> {
     ) -> Result<(), SessionError> {
         let Some(entity) = self.state.main_of(queue) else { return Ok(()) };
         let settings = &entity.definition.settings;
-        let limit = self.state.messages.max_message_bytes(settings);
+        let limit = self.state.messages.max_message_bytes(settings, LimitScope::Tier);
         if bytes > limit {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }

@@ -11,9 +11,9 @@ use super::{
     open::{Cost, Key, Settlement, Work},
 };
 use crate::{
-    Command, Effect, EntityError, EntityPath, LockRef, Message, Outcome, Output, PartitionKeyError,
-    PublishError, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp, TransactionError,
-    TransactionId, UnsettledPolicy,
+    Command, Effect, EntityError, EntityPath, LimitScope, LockRef, Message, Outcome, Output,
+    PartitionKeyError, PublishError, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp,
+    TransactionError, TransactionId, UnsettledPolicy,
     admin::entities::EntityAdmin,
     call::Cx,
     entity::partition_numbers::SequenceNumbers,
@@ -224,9 +224,9 @@ impl TransactionManager<'_> {
         mut sequences: Vec<SequenceNumber>,
     ) -> Result<(), Refused> {
         let cost = Cost {
-            messages: 0,
             settlements: sequences.len() as u64,
             bytes: OPERATION_BYTES + 8 * sequences.len() as u64,
+            ..Cost::default()
         };
         self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let missing = || EntityError::NotFound(path.entity.clone());
@@ -254,7 +254,7 @@ impl TransactionManager<'_> {
         state: Option<Bytes>,
     ) -> Result<(), Refused> {
         let bytes = OPERATION_BYTES + state.as_ref().map_or(0, |state| 2 * state.len() as u64);
-        let cost = Cost { messages: 0, settlements: 1, bytes };
+        let cost = Cost { settlements: 1, bytes, ..Cost::default() };
         self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let checked =
             SessionRequests::of(self.state).check_session_state(cx, &path, &session, state.as_ref());
@@ -307,7 +307,7 @@ impl TransactionManager<'_> {
             let length = length.saturating_add(body);
             // The record read back, and what is appended.
             let bytes = OPERATION_BYTES + 2 * outcome.writes_at_most(u64::from(length));
-            let cost = Cost { messages: 0, settlements: 1, bytes };
+            let cost = Cost { settlements: 1, bytes, ..Cost::default() };
             sum.settlements += 1;
             sum.bytes += cost.bytes;
             new.push((lock, cost));
@@ -399,7 +399,8 @@ impl TransactionManager<'_> {
 /// Cost of messages that are sent to a queue.
 fn cost_of(messages: &[Message]) -> Cost {
     let bytes = messages.iter().map(|message| message.payload.len() as u64 + OPERATION_BYTES).sum();
-    Cost { messages: messages.len() as u64, settlements: 0, bytes }
+    let in_tier = messages.iter().filter(|message| message.limits == LimitScope::Tier).count();
+    Cost { messages: messages.len() as u64, in_tier: in_tier as u64, settlements: 0, bytes }
 }
 
 /// Copies the payloads: those that were read from a socket share its read buffer and would keep all of it in memory.

@@ -84,7 +84,7 @@ pub(crate) struct Settlement {
 pub(crate) struct Limits {
     /// Open transactions of one client.
     pub(crate) open: u64,
-    /// Messages sent in one transaction.
+    /// Messages within the limits of the tier sent in one transaction.
     pub(crate) messages: u64,
     /// Settlements in one transaction.
     pub(crate) settlements: u64,
@@ -99,6 +99,8 @@ pub(crate) struct Limits {
 pub(crate) struct Cost {
     /// Messages sent.
     pub(crate) messages: u64,
+    /// Those of them that are within the limits of the tier.
+    pub(crate) in_tier: u64,
     /// Messages settled.
     pub(crate) settlements: u64,
     /// Bytes held in memory, and bytes that the commit will write, together.
@@ -167,7 +169,7 @@ impl Transactions {
         let transaction = self.all.get(&key).ok_or(TransactionError::Unknown)?;
         transaction.phase.check()?;
         let cost = transaction.cost;
-        if cost.messages + more.messages > limits.messages {
+        if cost.in_tier + more.in_tier > limits.messages {
             return Err(TransactionError::TooManyMessages { limit: limits.messages });
         }
         let reached = |what, limit| Err(TransactionError::LimitReached { what, limit });
@@ -192,6 +194,7 @@ impl Transactions {
             self.deadlines.insert((deadline, key));
         }
         transaction.cost.messages += cost.messages;
+        transaction.cost.in_tier += cost.in_tier;
         transaction.cost.settlements += cost.settlements;
         transaction.cost.bytes += cost.bytes;
         self.bytes += cost.bytes;

@@ -29,10 +29,17 @@ impl Answers {
             Effect::Published { first, last } => self.add_range("published", *first, *last),
             Effect::Settled { first, last } => self.add_range("settled", *first, *last),
             Effect::ConsumerOpened { consumer, queue, session } => {
-                let QueueInfo { queue: _, kind, name, max_message_bytes, detects_duplicates, partitioned } =
-                    queue;
+                let QueueInfo {
+                    queue: _,
+                    kind,
+                    name,
+                    max_message_bytes,
+                    tier_message_bytes,
+                    detects_duplicates,
+                    partitioned,
+                } = queue;
                 self.others.push(format!(
-                    "{consumer:?} {kind:?} {name} {max_message_bytes} {detects_duplicates} {partitioned} {session:?}"
+                    "{consumer:?} {kind:?} {name} {max_message_bytes} {tier_message_bytes} {detects_duplicates} {partitioned} {session:?}"
                 ));
             }
             Effect::Delivery(delivery) => self.others.push(delivered(delivery)),

@@ -48,6 +48,8 @@ pub(crate) struct Limit {
     pub(super) unit: Unit,
     range: (u64, u64),
     field: Field,
+    /// Key of the limit whose number is the default where the file gives it.
+    follows: Option<&'static str>,
     /// Defaults of profiles that have one of their own.
     profiles: &'static [(Profile, u64)],
     /// Example for the reference file, where there is no default.
@@ -66,11 +68,15 @@ impl Limit {
         text: &'static str,
     ) -> Self {
         let range = (*range.start(), *range.end());
-        Self { key, unit, range, field, profiles: &[], example: None, text }
+        Self { key, unit, range, field, follows: None, profiles: &[], example: None, text }
     }
 
     const fn in_profiles(self, profiles: &'static [(Profile, u64)]) -> Self {
         Self { profiles, ..self }
+    }
+
+    const fn following(self, key: &'static str) -> Self {
+        Self { follows: Some(key), ..self }
     }
 
     const fn like(self, example: u64) -> Self {

@@ -46,6 +46,7 @@ fn facts_are_read_from_header_properties_and_annotations() {
             payload: payload.clone(),
             time_to_live: Some(Duration::from_secs(5)),
             durable: true,
+            limits: dialect.limits(),
             session_id: Some("g".into()),
             message_id: Some("m".into()),
             partition_key: Some("k".into()),

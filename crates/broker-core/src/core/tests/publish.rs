@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
-    QuotaError, ReceiveMode, Ticket, Timestamp,
+    Command, CoreConfig, Effect, EntityPath, EntitySettings, LimitScope, LinkId, Message, Outcome,
+    PublishError, QueueId, QuotaError, ReceiveMode, Ticket, Timestamp,
 };
 
 fn publish_as(broker: &mut Broker, commands: &[(u64, &str)]) -> Vec<Effect> {
@@ -140,6 +140,48 @@ fn sizes_are_checked_at_the_limit_and_one_past_it() {
             }
         }
     }
+}
+
+#[test]
+fn a_sender_within_the_tier_has_the_size_of_the_tier_where_the_queue_has_none_of_its_own() {
+    use LimitScope::{Broker as Any, Tier};
+    let cases = [
+        // broker's limit, tier's limit, queue's limit, sender's limits, largest message
+        (100, 50, None, Any, 100),
+        (100, 50, None, Tier, 50),
+        (100, 50, Some(80), Any, 80),
+        (100, 50, Some(80), Tier, 80),
+        (100, 50, Some(20), Tier, 20),
+        (100, 500, None, Tier, 100),
+        (100, 50, Some(500), Tier, 100),
+    ];
+    for case @ (max_message_bytes, tier_message_bytes, own, limits, largest) in cases {
+        let config = CoreConfig { max_message_bytes, tier_message_bytes, ..CoreConfig::default() };
+        let mut broker = Broker::with(config);
+        broker.create("q", EntitySettings { max_message_bytes: own, ..EntitySettings::default() });
+        let queue = broker.queue("q");
+        let sized = |size: u64| Message { limits, ..message(&"y".repeat(size.try_into().unwrap())) };
+        let told = send(&mut broker, queue, vec![sized(largest)]);
+        assert!(matches!(told.as_slice(), [Effect::Published { .. }]), "{case:?}");
+        let told = send(&mut broker, queue, vec![sized(largest + 1)]);
+        let error = PublishError::TooLarge { entity: "q".into(), bytes: largest + 1, limit: largest };
+        assert_eq!(refusal(&told), error, "{case:?}");
+    }
+}
+
+#[test]
+fn a_message_beyond_the_tier_is_forwarded_and_activated_as_it_is() {
+    let config = CoreConfig { tier_message_bytes: 10, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("end", EntitySettings::default());
+    broker.create("way", EntitySettings { forward_to: Some("end".into()), ..EntitySettings::default() });
+    let queue = broker.queue("way");
+    let due = Some(broker.now.after(Duration::from_secs(1)));
+    let message = Message { scheduled_enqueue_time: due, ..message("eleven bytes and more") };
+    let told = send(&mut broker, queue, vec![message]);
+    assert!(matches!(told.as_slice(), [Effect::Published { .. }]), "{told:?}");
+    broker.wait(1_000);
+    assert_eq!(broker.core.entity("end").unwrap().active, 1);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, EntitySettings, LockId, Outcome, PublishError, QuotaError, SettleError,
-    TransactionError, TransactionId,
+    Command, CommitError, Delivery, EntitySettings, LimitScope, LockId, Message, Outcome, PublishError,
+    QuotaError, SettleError, TransactionError, TransactionId,
 };
 
 const TWO_MINUTES: u64 = 120_000;
@@ -75,23 +75,49 @@ fn an_operation_that_comes_too_late_rolls_its_timed_out_transaction_back() {
     assert_eq!(broker.commit(TX), Answered::Done);
 }
 
+/// Messages of a sender within the limits of the tier.
+fn in_tier(count: usize) -> Vec<Message> {
+    (0..count).map(|_| Message { limits: LimitScope::Tier, ..message("m") }).collect()
+}
+
 #[test]
-fn a_hundred_messages_are_sent_in_one_transaction_and_not_one_more() {
+fn a_hundred_messages_within_the_tier_are_sent_in_one_transaction_and_not_one_more() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.declare(TX);
     for _ in 0..99 {
-        broker.send_in(TX, "q", &["m"]);
+        broker.send_messages_in(TX, "q", in_tier(1));
     }
-    assert_eq!(broker.send_in(TX, "q", &["the hundredth"]), Answered::Done);
+    assert_eq!(broker.send_messages_in(TX, "q", in_tier(1)), Answered::Done);
     assert_eq!(broker.commit(TX), Answered::Done);
     assert_eq!(broker.active(), 100);
     broker.declare(TX);
-    let full = [""; 100];
-    assert_eq!(broker.send_in(TX, "q", &full), Answered::Done, "a batch counts its messages");
-    let Answered::Publish(error) = broker.send_in(TX, "q", &["one more"]) else { panic!() };
+    assert_eq!(broker.send_messages_in(TX, "q", in_tier(100)), Answered::Done, "a batch counts its messages");
+    let Answered::Publish(error) = broker.send_messages_in(TX, "q", in_tier(1)) else { panic!() };
     assert_eq!(error.to_string(), "no more than 100 messages can be sent in a single transaction");
     assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
     assert_eq!(broker.active(), 100);
+}
+
+#[test]
+fn messages_beyond_the_tier_are_bound_by_their_bytes_and_not_counted() {
+    let most = 5_000;
+    let each = 1 + crate::transaction::enlist::OPERATION_BYTES;
+    let mut broker = limited(|config| config.max_transaction_bytes = most * each);
+    broker.declare(TX);
+    for _ in 0..most {
+        assert_eq!(broker.send_in(TX, "q", &["m"]), Answered::Done);
+    }
+    assert_eq!(broker.commit(TX), Answered::Done);
+    assert_eq!(broker.active(), most);
+    broker.declare(TX);
+    assert_eq!(broker.send_messages_in(TX, "q", in_tier(100)), Answered::Done);
+    for _ in 100..most {
+        assert_eq!(broker.send_in(TX, "q", &["m"]), Answered::Done, "others are not counted with them");
+    }
+    let Answered::Publish(error) = broker.send_in(TX, "q", &["m"]) else { panic!() };
+    let limit = most * each;
+    let what = "bytes in the open transactions of a connection";
+    assert_eq!(error, PublishError::Transaction(TransactionError::LimitReached { what, limit }));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn check(table: &Transactions) {
     for (key, transaction) in &table.all {
         assert_eq!(transaction.work.is_empty(), transaction.deadline == Timestamp::MAX, "{key:?}");
         assert!(transaction.phase == Phase::Open || transaction.work.is_empty(), "{key:?}");
-        assert!(transaction.cost.messages <= LIMITS.messages, "{key:?}");
+        assert!(transaction.cost.in_tier <= LIMITS.messages, "{key:?}");
         assert!(transaction.cost.settlements <= LIMITS.settlements, "{key:?}");
     }
     for ((queue, sequence), (lock, key, place)) in &table.enlisted {
@@ -75,14 +75,14 @@ proptest! {
             match step {
                 Step::Declare(key) => drop(table.declare(key, &LIMITS)),
                 Step::Send { key, messages, bytes } => {
-                    let cost = Cost { messages, settlements: 0, bytes };
+                    let cost = Cost { messages, in_tier: messages, settlements: 0, bytes };
                     if table.check(key, cost, &LIMITS).is_ok() {
                         let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), via: None };
                         table.add(key, work, cost, Timestamp::from_millis(now + 100));
                     }
                 }
                 Step::Settle { key, sequence, lock } => {
-                    let cost = Cost { messages: 0, settlements: 1, bytes: 1 };
+                    let cost = Cost { settlements: 1, bytes: 1, ..Cost::default() };
                     let free = !table.holds(lock_ref(sequence, lock));
                     if free && table.check(key, cost, &LIMITS).is_ok() {
                         let work = Work::Settle(settlement(sequence, lock));

@@ -27,7 +27,7 @@ fn the_default_listens_on_loopback_with_the_development_key() {
     assert_eq!(limits.reloadable.default_namespace.credentials.anonymous, Anonymous::Deny);
     let server = limits.server;
     assert_eq!(server.missing_right, MissingRight::Forbidden);
-    assert_eq!((server.core.max_message_bytes, server.max_frame_bytes), (1_048_576, 65_536));
+    assert_eq!((server.core.max_message_bytes, server.max_frame_bytes), (104_857_600, 65_536));
     assert_eq!(server.journal.durability, Durability::Fsync);
     assert_eq!(server.data_dir, PathBuf::from("ferrybus-data"));
 }

@@ -49,8 +49,12 @@ pub(crate) struct Given<T> {
 impl<T: LimitTable> Given<T> {
     /// Sets each limit of the table to what is given, or to its default.
     pub(crate) fn apply(&self, config: &mut ServerConfig) -> Result<(), Failure> {
+        let given = |limit: &Limit| {
+            let followed = || self.amounts.get(limit.follows?);
+            self.amounts.get(limit.key).or_else(followed).copied()
+        };
         let mut limits = LIMITS.iter().filter(|limit| limit.path().0 == T::NAME);
-        limits.try_for_each(|limit| limit.apply(self.amounts.get(limit.key).copied(), config))
+        limits.try_for_each(|limit| limit.apply(given(limit), config))
     }
 
     /// Whether this limit is given.

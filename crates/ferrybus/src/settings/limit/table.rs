@@ -93,7 +93,7 @@ pub(crate) const SHARDS: Limit = Limit::new(
 );
 
 /// All limits of the file but those of namespaces.
-pub(crate) static LIMITS: [Limit; 30] = [
+pub(crate) static LIMITS: [Limit; 31] = [
     Limit::new(
         "limits.max_connections",
         Unit::Count("connections"),
@@ -160,7 +160,8 @@ pub(crate) static LIMITS: [Limit; 30] = [
         Unit::Count("messages"),
         1..=10_000,
         field!(core.max_transaction_messages),
-        "Messages sent in one transaction, {range}.",
+        "Messages that a Service Bus client may send in one transaction, {range}. Those of other clients are bound by \
+         `max_transaction_bytes` alone.",
     ),
     Limit::new(
         "limits.max_send_bytes",
@@ -190,8 +191,18 @@ pub(crate) static LIMITS: [Limit; 30] = [
         Unit::Bytes,
         KIB..=100 * MIB,
         field!(core.max_message_bytes),
-        "Largest message, {range}. A queue may have its own.",
+        "Largest message, {range}. A queue may have a smaller limit of its own.",
+    ),
+    Limit::new(
+        "limits.max_service_bus_message_bytes",
+        Unit::Bytes,
+        KIB..=100 * MIB,
+        field!(core.tier_message_bytes),
+        "Largest message that a Service Bus client may send to a queue without a limit of its own, {range}, and never more than \
+         `max_message_bytes`. Default: `max_message_bytes` where that is set, else the size of the tier: 1 MiB, 256 KiB with the \
+         profiles \"emulator\" and \"standard-only\".",
     )
+    .following("limits.max_message_bytes")
     .in_profiles(&[(Profile::EMULATOR, 256 * KIB), (Profile::STANDARD_ONLY, 256 * KIB)]),
     // The protocol demands 512; a frame of more than 16 MiB would hold up every other link.
     Limit::new(

@@ -77,8 +77,29 @@ fn each_tier_has_its_profile_and_defaults() {
     for (text, profile, entities, connections, message_bytes) in cases {
         let server = limits(text).server;
         assert_eq!(server.core.profile, profile, "{text}");
-        let found = (server.core.max_entities, server.max_connections, server.core.max_message_bytes);
+        let found = (server.core.max_entities, server.max_connections, server.core.tier_message_bytes);
         assert_eq!(found, (entities, connections, message_bytes), "{text}");
+        assert_eq!(server.core.max_message_bytes, 100 << 20, "{text}");
+    }
+}
+
+#[test]
+fn the_message_size_of_service_bus_clients_follows_that_of_all_where_only_that_is_given() {
+    let cases = [
+        // file, largest message of all clients and of those of Service Bus, in KiB
+        ("", (100 << 10, 1 << 10)),
+        ("[limits]\nmax_message_bytes = \"64 MiB\"", (64 << 10, 64 << 10)),
+        ("[limits]\nmax_message_bytes = \"64 KiB\"", (64, 64)),
+        ("profile = \"emulator\"\n[limits]\nmax_message_bytes = \"2 MiB\"", (2 << 10, 2 << 10)),
+        ("[limits]\nmax_service_bus_message_bytes = \"2 MiB\"", (100 << 10, 2 << 10)),
+        (
+            "[limits]\nmax_service_bus_message_bytes = \"256 KiB\"\nmax_message_bytes = \"2 MiB\"",
+            (2 << 10, 256),
+        ),
+    ];
+    for (text, sizes) in cases {
+        let core = limits(text).server.core;
+        assert_eq!((core.max_message_bytes >> 10, core.tier_message_bytes >> 10), sizes, "{text}");
     }
 }
 
