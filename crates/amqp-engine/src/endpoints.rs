@@ -266,7 +266,7 @@ impl Endpoints {
     fn release_session(&mut self, channel: u16) {
         let Some(session) = self.sessions.at_mut(channel) else { return };
         let partial: usize = session.links().iter().map(Link::partial_len).sum();
-        self.partial_bytes.give_back(partial);
+        self.partial_bytes.release(partial);
         session.clear();
     }
 

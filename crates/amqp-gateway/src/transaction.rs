@@ -87,7 +87,7 @@ impl Transactions {
         let begun = read_name(name).and_then(|name| self.begun.get_mut(&name));
         let begun = begun.ok_or(Refusal::NoTransaction)?;
         if link.dialect == Dialect::ServiceBus && link.session != begun.session {
-            let entity = root(entity);
+            let entity = via_entity::root(entity);
             if *begun.entity.get_or_insert_with(|| entity.clone()) != entity {
                 mark_rollback_only(begun.number, cx);
                 return Err(Refusal::SeveralEntities);
@@ -149,13 +149,4 @@ pub(crate) fn wire_name(name: u128) -> TxnId {
 /// An outcome that waits for a transaction.
 pub(crate) fn inside(name: &TxnId, outcome: DeliveryState) -> DeliveryState {
     DeliveryState::Transactional { txn_id: name.clone(), outcome: Some(Box::new(outcome)) }
-}
-
-/// The entity that a transaction counts as one: the topic, for a subscription.
-fn root(entity: &str) -> Box<str> {
-    let mut entity = entity.to_ascii_lowercase();
-    if let Some(end) = entity.find("/subscriptions/") {
-        entity.truncate(end);
-    }
-    entity.into()
 }

@@ -106,7 +106,7 @@ fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
 struct Pair<'a> {
     key: &'a str,
     value: Value,
-    /// How the value was written, where it does not say so itself.
+    /// Form in which the value was written, where it does not say so itself.
     written: Option<Written>,
 }
 

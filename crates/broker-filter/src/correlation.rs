@@ -14,7 +14,7 @@ use crate::written::{Written, WrittenForms};
 pub struct CorrelationFilter {
     /// By property, each once.
     conditions: Vec<(Property, Value)>,
-    /// How values of user properties were written.
+    /// Forms in which values of user properties were written.
     written: WrittenForms,
 }
 
@@ -47,7 +47,7 @@ impl CorrelationFilter {
         self.written.keep(name, written);
     }
 
-    /// How the value of the user property of that name was written, where that was kept.
+    /// Form in which the value of the user property of that name was written, where that was kept.
     pub fn written(&self, name: &str) -> Option<&Written> {
         self.written.get(name)
     }

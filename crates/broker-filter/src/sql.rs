@@ -66,7 +66,7 @@ impl Parameters {
         self.written.keep(name, written);
     }
 
-    /// How the value of the parameter of that name was written, where that was kept.
+    /// Form in which the value of the parameter of that name was written, where that was kept.
     pub fn written(&self, name: &str) -> Option<&Written> {
         self.written.get(name)
     }

@@ -1,11 +1,11 @@
-//! How values were written, kept where the value alone loses it: a time without a zone is stored as UTC, and all integers
+//! Forms in which values were written, kept where the value alone loses it: a time without a zone is stored as UTC, and all integers
 //! are 64 bits long.
 //!
 //! Invariant: each name has one form at most, found whatever the case of the name; forms decide nothing.
 
 use crate::fold;
 
-/// How a value was written.
+/// Form in which a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
     /// The text of a time.
@@ -55,7 +55,7 @@ impl NumberType {
     ];
 }
 
-/// How some values were written, by name.
+/// Forms in which some values were written, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WrittenForms {
     /// In the order of the names.

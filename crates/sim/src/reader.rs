@@ -20,8 +20,8 @@ pub(crate) const SESSIONS: u64 = 6;
 
 /// The session's name on the wire, in one of the spellings that are the same session.
 pub(crate) fn session_name(session: Session, pick: u64) -> String {
-    let letter = if pick.is_multiple_of(2) { 's' } else { 'S' };
-    format!("{letter}{session}")
+    let prefix = if pick.is_multiple_of(2) { 's' } else { 'S' };
+    format!("{prefix}{session}")
 }
 
 /// The session of a name.

@@ -38,7 +38,7 @@ impl PartialBytes {
     }
 
     /// Gives back bytes that were taken.
-    pub(crate) fn give_back(&mut self, bytes: usize) {
+    pub(crate) fn release(&mut self, bytes: usize) {
         self.held = self.held.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 

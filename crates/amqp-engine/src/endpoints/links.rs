@@ -207,7 +207,7 @@ impl Endpoints {
     fn release_link(&mut self, context: &mut Context<'_>, link: LinkKey) {
         if let Some(session) = self.sessions.get_mut(link.session) {
             let released = session.release_link(context, link.handle);
-            self.partial_bytes.give_back(released);
+            self.partial_bytes.release(released);
         }
     }
 }

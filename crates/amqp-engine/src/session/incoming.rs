@@ -51,7 +51,7 @@ impl Session {
         match receiver.partial.take() {
             None => self.begin_delivery(context, ours, transfer, payload),
             Some(partial) => {
-                context.partial_bytes.give_back(partial.len());
+                context.partial_bytes.release(partial.len());
                 let named = Event::work_lost(partial.state.as_ref().or(transfer.state.as_ref()));
                 let done = self.continue_delivery(context, ours, partial, transfer, payload);
                 if let (Err(_), Some(Event::WorkLost { txn_id })) = (&done, named) {

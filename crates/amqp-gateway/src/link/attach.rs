@@ -17,6 +17,7 @@ use super::{
         LinkTarget, has_service_bus_property, receive_mode, reply_to, requested_source, requested_target,
         takes_rejected, transfer_destination, unsettled_policy,
     },
+    dynamic_attach::{OpeningNode, check_managed, claim_entity},
     plain_subscription,
     requested_kind::{self, asking},
     session_filter,
@@ -33,12 +34,6 @@ const NODE_MESSAGE_BYTES: u64 = 65_536;
 /// Capabilities of the coordinator (transactions 4.5.1).
 const COORDINATOR_CAPABILITIES: [&str; 3] =
     ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
-
-/// A dynamic node that is to be created for a link, and the right by which the peer has it.
-pub(super) struct OpeningNode {
-    pub(super) node: DynamicNode,
-    pub(super) claim: (Scope, Right),
-}
 
 /// The command that opens a link: to a node that it creates, or to one of the kind that was asked for.
 fn creating(node: Option<DynamicNode>, kind: Option<NodeKind>, open: Command) -> Command {
@@ -109,7 +104,26 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    pub(super) fn attach_sender(
+    /// The peer asks for a node and a link to it.
+    fn attach_dynamic(
+        &mut self,
+        key: LinkKey,
+        mut attach: Box<Attach>,
+        dialect: Dialect,
+    ) -> Result<(), Refusal> {
+        let (opening, permit) = OpeningNode::of(self.cx, &mut self.ends.dynamic_nodes, &mut attach)?;
+        let path = opening.path();
+        let name = path.entity.clone();
+        let creator = (Box::from(attach.name.as_str()), attach.role);
+        let link = match attach.role {
+            Role::Sender => self.attach_sender(key, attach, dialect, Some(path), Some(opening))?,
+            Role::Receiver => self.attach_receiver(key, attach, dialect, path, Some(opening))?,
+        };
+        self.ends.dynamic_nodes.insert(name, link, creator, permit);
+        Ok(())
+    }
+
+    fn attach_sender(
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
@@ -124,7 +138,7 @@ impl<'a> Attacher<'a> {
         }
         let (dynamic, claim) = opening.map(|opening| (opening.node, opening.claim)).unzip();
         let claim = match (claim, &path) {
-            (None, Some(path)) => Some(self.claim_entity(path, Right::Send)?),
+            (None, Some(path)) => Some(claim_entity(self.cx, &self.ends.dynamic_nodes, path, Right::Send)?),
             (claim, _) => claim,
         };
         via.as_ref().map(|via| self.cx.claim(via, false, Right::Send)).transpose()?;
@@ -167,7 +181,7 @@ impl<'a> Attacher<'a> {
         self.cx.engine.grant_credit(link.key, self.cx.config.credit_window);
     }
 
-    pub(super) fn attach_receiver(
+    fn attach_receiver(
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
@@ -178,7 +192,7 @@ impl<'a> Attacher<'a> {
         let (dynamic, claim) = opening.map(|opening| (opening.node, opening.claim)).unzip();
         let claim = match claim {
             Some(claim) => claim,
-            None => self.claim_entity(&path, Right::Listen)?,
+            None => claim_entity(self.cx, &self.ends.dynamic_nodes, &path, Right::Listen)?,
         };
         // A plain client's link may be one of Service Bus, for its session filter; the rule is about clients.
         if self.cx.client.dialect() == Dialect::ServiceBus {
@@ -258,7 +272,7 @@ impl<'a> Attacher<'a> {
             NodeName::Cbs => None,
             // Any right on the entity opens its management node; each operation checks its own right.
             NodeName::Management(path) => {
-                self.check_managed(path)?;
+                check_managed(&self.ends.dynamic_nodes, path)?;
                 let listen = self.cx.claim(path, true, Right::Listen);
                 Some(listen.or_else(|refusal| self.cx.claim(path, true, Right::Send).map_err(|_| refusal))?)
             }

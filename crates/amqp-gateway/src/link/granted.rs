@@ -1,4 +1,4 @@
-//! What of an attach is granted: the reply names that, and nothing else that the peer asked for.
+//! The part of an attach that is granted: the reply names that, and nothing else that the peer asked for.
 //!
 //! A peer reads the source, the target and the offered capabilities of the reply to learn what is in force (AMQP 1.0 transport 2.6.3,
 //! messaging 3.5.3 and 3.5.4). So a capability, a filter or a distribution mode that has no effect here is left out.
@@ -11,9 +11,12 @@ use amqp_codec::{
     types::{Role, Symbol},
 };
 
-use super::{plain_subscription, requested_kind};
+use super::requested_kind;
 use crate::{dialect::Dialect, transfer::delivery_delay};
 
+/// Capabilities of a source at a topic: its subscription may have several receivers, of one container or of any.
+pub(super) const SHARED: &str = "shared";
+pub(super) const GLOBAL: &str = "global";
 /// Values of `source.distribution-mode` (messaging 3.5.7).
 const DISTRIBUTION_MODES: [&str; 2] = ["move", "copy"];
 
@@ -23,9 +26,9 @@ pub(super) fn source(attach: &Attach, is_subscriber: bool) -> Option<Source> {
     let mut source = attach.source.clone()?;
     source.filter = source.filter.filter(RawMap::is_empty);
     if attach.role == Role::Receiver {
-        source.capabilities.retain(|it| {
-            requested_kind::is_capability(it) || (is_subscriber && plain_subscription::is_capability(it))
-        });
+        source
+            .capabilities
+            .retain(|it| requested_kind::is_capability(it) || (is_subscriber && is_sharing(it)));
         source.distribution_mode =
             source.distribution_mode.filter(|mode| DISTRIBUTION_MODES.iter().any(|known| mode == known));
     }
@@ -49,4 +52,9 @@ pub(super) fn capabilities(attach: &Attach, dialect: Dialect) -> Vec<Symbol> {
         return Vec::new();
     }
     delivery_delay::offered(&attach.desired_capabilities).into_iter().collect()
+}
+
+/// Whether this capability says how a subscription is shared.
+fn is_sharing(capability: &Symbol) -> bool {
+    capability == SHARED || capability == GLOBAL
 }

@@ -16,14 +16,13 @@ use bytes::BytesMut;
 
 use super::{
     attach_request::UNBOUNDED,
+    granted::{GLOBAL, SHARED},
     selector::{self, SelectorError},
 };
 use crate::{address, condition::Refusal, cx::Cx, dialect::Dialect, turn_work::TurnWork};
 
 const SELECTOR: &str = "apache.org:selector-filter:string";
 const SELECTOR_CODE: u64 = 0x0000_468c_0000_0004;
-const SHARED: &str = "shared";
-const GLOBAL: &str = "global";
 const NEVER: &str = "never";
 /// Durability of the terminus with its unsettled state.
 const UNSETTLED_STATE: u32 = 2;
@@ -144,11 +143,6 @@ pub(super) fn identity(cx: &Cx, attach: &Attach, capabilities: &[Symbol]) -> (Bo
     let name = name.rsplit_once('|').map_or(name, |(name, _)| name);
     let container = if has(capabilities, GLOBAL) { "" } else { cx.client.container() };
     (container.into(), name.into())
-}
-
-/// Whether this capability says how a subscription is shared.
-pub(super) fn is_capability(capability: &Symbol) -> bool {
-    capability == SHARED || capability == GLOBAL
 }
 
 fn has(capabilities: &[Symbol], wanted: &str) -> bool {

@@ -8,7 +8,6 @@
 
 use broker_core::EntityPath;
 
-use super::root;
 use crate::condition::Refusal;
 
 /// First entity of a session, and whether its transactions are kept to it.
@@ -39,4 +38,13 @@ impl ViaEntity {
             _ => Ok(()),
         }
     }
+}
+
+/// The entity that a transaction counts as one: the topic, for a subscription.
+pub(super) fn root(entity: &str) -> Box<str> {
+    let mut entity = entity.to_ascii_lowercase();
+    if let Some(end) = entity.find("/subscriptions/") {
+        entity.truncate(end);
+    }
+    entity.into()
 }

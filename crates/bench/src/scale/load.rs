@@ -3,7 +3,7 @@
 //! They answer two questions. A broker that is given as much as it takes is bound by the disk, which all its shards share; a
 //! shard whose clients wait for their answers is bound by the time of a sync, and there another shard helps.
 
-/// Who sends how much.
+/// Threads, and the number of messages that each sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Load {
     /// The same threads for every number of shards, each with so many messages without an answer that the disk is always busy.
@@ -43,7 +43,7 @@ impl Load {
         }
     }
 
-    /// What the report says of it.
+    /// Its line in the report.
     pub(super) fn explanation(self) -> String {
         let (batch, window) = (self.batch(), self.window());
         match self {

@@ -110,7 +110,7 @@ impl<'a> DynamicNodeAdmin<'a> {
     }
 
     fn delete(&mut self, cx: &mut Cx<'_, impl Output>, name: &str) {
-        // Where it is not there any more, nothing is left to do.
+        // Nothing is left to do if it is not there any more.
         let _done = EntityRemoval::of(self.state).delete_entity(cx, name, None);
     }
 

@@ -234,7 +234,7 @@ impl EntitySettings {
         }
     }
 
-    /// How long the entity may be idle; `None` for one that forwards, which never is.
+    /// Longest time for which the entity may be idle; `None` for one that forwards, which never is.
     pub(crate) fn idle_time(&self) -> Option<Duration> {
         self.auto_delete_on_idle.filter(|_| self.forward_to.is_none())
     }

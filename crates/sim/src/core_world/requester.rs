@@ -66,7 +66,7 @@ impl Requester {
         !std::mem::take(&mut self.nodes).is_empty()
     }
 
-    /// What it does next, if anything; and what that counts as.
+    /// Its next command, if there is one, and the kind of step that it counts as.
     pub(super) fn act(&mut self, now: u64) -> Option<(Batch, Option<&'static str>)> {
         if !self.rng.chance(25) {
             return None;

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{Incoming, Wire, WireError};
 
-/// What a play needs besides the connection.
+/// Everything that a play needs besides the connection.
 pub trait Surroundings {
     /// A token of the key of this name for this audience, whose time is not over.
     fn token(&mut self, key_name: &str, audience: &str) -> String;
@@ -44,9 +44,9 @@ pub enum PlayError {
         line: usize,
         /// The step.
         demand: String,
-        /// Why the wait is over.
+        /// Reason of the end of the wait.
         reason: String,
-        /// What the broker said that no demand has taken.
+        /// Frames of the broker that no demand has taken.
         heard: Heard,
     },
     /// The broker said more than the client expects.
@@ -96,11 +96,11 @@ pub struct Player<S> {
     wire: Wire<S>,
     variables: Variables,
     sessions: Sessions,
-    /// What the client's open says.
+    /// The client's open.
     max_frame_size: usize,
     /// By channel and handle: the first transfer of a delivery that is not whole, and the bytes so far.
     parts: BTreeMap<(u16, u32), (Value, Vec<u8>)>,
-    /// What no demand has taken yet.
+    /// Frames that no demand has taken yet.
     heard: Vec<Said>,
 }
 

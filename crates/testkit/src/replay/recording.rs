@@ -53,7 +53,7 @@ pub(super) enum What {
     Advance(u64),
 }
 
-/// Where in the stream of a connection something is said.
+/// Position in the stream of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Place {
     SaslHeader,

@@ -172,7 +172,7 @@ impl TermReader<'_> {
         }
     }
 
-    /// What begins with a word.
+    /// A term that begins with a word.
     fn named(&mut self, word: &str) -> Result<Shape, TermError> {
         Ok(match word {
             "null" => Shape::Scalar(Value::Null),

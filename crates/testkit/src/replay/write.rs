@@ -145,7 +145,7 @@ impl Term {
     }
 }
 
-/// How many there are, and their bytes one after the other.
+/// Their number, and their bytes one after the other.
 pub(super) fn all(terms: &[Term], variables: &Variables) -> Result<(usize, BytesMut), WriteError> {
     let mut out = BytesMut::new();
     for term in terms {

@@ -45,7 +45,7 @@ pub(super) struct Expectations {
     suites: BTreeMap<String, BTreeMap<String, Expected>>,
 }
 
-/// How a listed case ends.
+/// Expected end of a listed case.
 #[derive(Debug, Eq, PartialEq)]
 enum Expected {
     Skipped,

@@ -57,7 +57,7 @@ const CLIENTS: [&str; 19] = [
     "gocloud.dev",
 ];
 
-/// What says that no client itself was there.
+/// Words which say that the client itself did not run.
 const NOT_RUN: [&str; 2] = ["replayed", "scripted"];
 
 /// Files of a suite that pin versions.
@@ -135,7 +135,7 @@ fn runs(page: &str) -> Vec<Run<'_>> {
     runs
 }
 
-/// What is wrong with a row of versions: no suite has this name, or none of its files pins this version.
+/// A fault of a row of versions: no suite has this name, or none of its files pins this version.
 fn pinned(workspace: &Workspace, files: &[PathBuf], run: &Run<'_>) -> Fallible<Option<String>> {
     let folder = Path::new("interop").join(run.suite);
     let Some(version) = version_in(run.version) else {
