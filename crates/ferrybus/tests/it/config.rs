@@ -311,7 +311,7 @@ fn every_entry_of_the_emulators_file_is_made() {
     let rules = run("rule list events red --json");
     let rules: Vec<Value> = rules.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<&str> = rules.iter().filter_map(|rule| rule["name"].as_str()).collect();
-    assert_eq!(names, ["byLabel", "big"], "and no `$Default`");
+    assert_eq!(names, ["big", "byLabel"], "by name, and no `$Default`");
     assert!(run("rule list events all --json").contains("$Default"));
     let all = rules.iter().map(Value::to_string).collect::<String>();
     for part in ["\"region\":\"eu\"", "amount > 100 AND sys.Label LIKE 'r%'", "SET priority = 'high'"] {

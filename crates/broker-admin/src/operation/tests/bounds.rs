@@ -75,8 +75,7 @@ const IDLE: Row = row(
 );
 const MESSAGE_SIZE: Row = row(
     "MaxMessageSizeInKilobytes",
-    // What the broker itself does not take is shown as what it does.
-    &[("1", "1"), ("1024", "1024"), ("102400", "1024")],
+    &[("1", "1"), ("1024", "1024"), ("102400", "102400")],
     &["0", "102401", "-1", "1.5", "256 KB"],
 );
 const STATUS: Row = row(

@@ -69,7 +69,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 35] = [
+pub(super) const EXAMPLES: [Example; 36] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
@@ -106,6 +106,7 @@ pub(super) const EXAMPLES: [Example; 35] = [
             )],
         },
     ),
+    example("clients.md 1", Play::Elsewhere("it fetches hundreds of modules: the page says what was run")),
     example("features/audit.md 1", Play::Elsewhere("it never ends: `observe.rs` reads the audit log")),
     Example {
         figures: Figures::OfTheDay,

@@ -43,12 +43,16 @@ fn the_brokers_largest_message_caps_those_of_entities() {
 }
 
 #[test]
-fn a_forwarding_entity_is_never_idle() {
+fn a_forwarding_subscription_loses_its_idle_time_and_a_queue_keeps_it() {
     let settings = EntitySettings {
         forward_to: Some("other".into()),
         auto_delete_on_idle: Some(Duration::from_secs(3_600)),
         ..EntitySettings::default()
     };
-    let plan = EntityPlan { kind: EntityKind::Queue, ..EntityPlan::queue("q", settings) };
-    assert_eq!(UNKNOWN.settled(&plan).settings.auto_delete_on_idle, None);
+    let idle = |kind| {
+        let plan = EntityPlan { kind, ..EntityPlan::queue("q", settings.clone()) };
+        UNKNOWN.settled(&plan).settings.auto_delete_on_idle
+    };
+    assert_eq!(idle(EntityKind::Queue), settings.auto_delete_on_idle);
+    assert_eq!(idle(EntityKind::Subscription), None);
 }
