@@ -185,7 +185,7 @@ impl World {
     fn pass(&mut self, messages: u32, message: &Bytes, settles: bool) -> u64 {
         (self.counted, self.lines[SENDER].written, self.lines[RECEIVER].written) = (0, 0, 0);
         let flow = Flow {
-            next_incoming_id: Some(self.count + 1),
+            next_incoming_id: Some(self.count),
             incoming_window: 1 << 20,
             outgoing_window: 1 << 20,
             handle: Some(0),
@@ -199,8 +199,8 @@ impl World {
             self.lines[SENDER].script.transfer(0, 0, id, false, message);
         }
         self.hear(SENDER);
-        let (first, last) = (self.count + 1, self.count + messages);
-        self.count = last;
+        let (first, last) = (self.count, self.count + messages - 1);
+        self.count += messages;
         if settles {
             self.lines[RECEIVER].script.disposition(0, first, last, true, Some(DeliveryState::Accepted));
             self.hear(RECEIVER);
