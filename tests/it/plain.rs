@@ -8,9 +8,7 @@ use std::{
 
 use amqp_codec::{
     frame::{FrameKind, ProtocolHeader},
-    performative::{
-        Address, Attach, DeliveryState, Flow, Open, Performative, SaslCode, Source, Target, TargetTerminus,
-    },
+    performative::{Address, Attach, DeliveryState, Flow, Open, Performative, SaslCode, Source, Target},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
 use broker_auth::{Anonymous, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
@@ -52,24 +50,6 @@ fn the_anonymous_relay_sends_each_message_where_its_to_says() {
     }
     client.receiver(2, QUEUE, None);
     assert_eq!(client.receive(2, 2).len(), 2);
-}
-
-#[test]
-fn dynamic_nodes_are_refused() {
-    let broker = Broker::start();
-    let mut client = broker.plain();
-    let mut dynamic_source = Attach::new("source", 1, Role::Receiver);
-    dynamic_source.source = Some(Source { dynamic: true, ..Source::default() });
-    dynamic_source.target = Some(Target::new("here"));
-    let mut dynamic_target = Attach::new("target", 2, Role::Sender);
-    dynamic_target.source = Some(Source::new("here"));
-    dynamic_target.target =
-        Some(Target::Terminus(TargetTerminus { dynamic: true, ..TargetTerminus::default() }));
-    for mut attach in [dynamic_source, dynamic_target] {
-        attach.initial_delivery_count = Some(0);
-        assert_eq!(client.refused(0, attach).condition, "amqp:not-implemented");
-    }
-    client.close();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Begin, DeliveryState, Flow, Open, Performative, Source, Target},
+    performative::{Attach, Begin, DeliveryState, Flow, Open, Target},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
     value::Value,
 };
@@ -219,15 +219,4 @@ fn scripted_protonj2_receiver_of_settled_messages_is_told_nothing_more() {
     peer.close_link(4);
     peer.receiver(QUEUE);
     assert!(peer.drain(1, 1).is_empty(), "it is gone");
-}
-
-#[test]
-fn scripted_protonj2_dynamic_receiver_is_refused_with_a_reason() {
-    let broker = Broker::start();
-    let mut peer = Peer::connect(&broker, &PROTONJ2);
-    let mut dynamic = receiver("dynamic", QUEUE);
-    dynamic.source = dynamic.source.map(|source| Source { address: None, dynamic: true, ..source });
-    assert_eq!(peer.refused(9, dynamic).condition, "amqp:not-implemented");
-    peer.wire.script.end(0);
-    assert!(peer.wire.until(|performative| matches!(performative, Performative::End(_))).is_ok());
 }

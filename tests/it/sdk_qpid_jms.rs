@@ -255,23 +255,6 @@ fn scripted_jms_producer_without_destination_sends_by_the_to_of_each_message() {
     peer.close();
 }
 
-#[test]
-fn scripted_jms_temporary_queue_is_refused_with_a_reason() {
-    let broker = Broker::start();
-    let mut peer = Peer::connect(&broker, &JMS);
-    // Made through a sender whose target is dynamic.
-    let mut temporary = sender("temporary", "");
-    temporary.target = Some(Target::Terminus(TargetTerminus {
-        dynamic: true,
-        expiry_policy: Some("link-detach".into()),
-        capabilities: vec!["temporary-queue".into()],
-        ..TargetTerminus::default()
-    }));
-    assert_eq!(peer.refused(8, temporary).condition, "amqp:not-implemented");
-    peer.sender(QUEUE);
-    peer.send(&["m"]);
-}
-
 /// `createDurableConsumer` or `createSharedDurableConsumer`: the link is named after the subscription, and the filters have
 /// descriptors, the second of which says list where a string follows.
 fn durable_subscriber(name: &str, shared: bool, selector: Option<&str>) -> Attach {

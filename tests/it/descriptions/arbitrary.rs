@@ -159,8 +159,8 @@ fn defaults(kind: EntityKind) -> Fields {
         ("EnableExpress", "false"),
         ("EnablePartitioning", "false"),
         ("IsAnonymousAccessible", "false"),
-        // The largest that the broker of this test takes at all.
-        ("MaxMessageSizeInKilobytes", "102400"),
+        // The largest of the tier, where an entity has no limit of its own.
+        ("MaxMessageSizeInKilobytes", "1024"),
         ("MaxSizeInMegabytes", "1024"),
         ("RequiresDuplicateDetection", "false"),
         ("SupportOrdering", "true"),
