@@ -43,7 +43,7 @@ pub async fn deferred_by_number(setting: &Setting) -> Outcome {
     assert_eq!(got.iter().map(text).collect::<Vec<_>>(), bodies);
     for message in &got {
         assert_eq!(message.state(), ServiceBusMessageState::Deferred);
-        assert_eq!(message.delivery_count(), Some(1), "this SDK counts the delivery itself");
+        assert_eq!(message.delivery_count(), Some(2), "the deferral; this SDK counts the delivery itself");
         assert!(message.application_properties().is_some_and(|own| own.contains_key("deferred")));
     }
     assert!(receiver.receive_deferred_message(numbers[0]).await.is_err(), "it is locked");
@@ -60,7 +60,7 @@ pub async fn deferred_by_number(setting: &Setting) -> Outcome {
     assert!(got[3].locked_until() > end);
     receiver.complete_message(&got[3]).await?;
     let again = receiver.receive_deferred_message(numbers[1]).await?.expect("it was abandoned");
-    assert_eq!(again.delivery_count(), Some(2));
+    assert_eq!(again.delivery_count(), Some(3));
     receiver.complete_message(&again).await?;
     assert!(receiver.peek_message(Some(1)).await?.is_none());
     let mut dead_letters = setting.dead_letters(&mut client).await?;

