@@ -403,7 +403,7 @@ clientCase("service-bus-annotations", SHORT_LOCK, async ({ client, queue }) => {
   await client.sendAll(queue, ["for an SDK"]);
   const { message, delivery } = await client.receive(await client.serviceBusReceiver(queue));
   assert.match(message.message_id, /^[0-9a-f]{32}$/, "the broker gives an id to a message without one");
-  assert.equal(annotation(message, "x-opt-message-state"), 0);
+  assert.equal(annotation(message, "x-opt-message-state"), undefined, "only where it says something");
   assert.equal(lockToken(message).length, 16);
   // The tag is the same token in the byte order of a .NET Guid.
   const swapped = Buffer.from(delivery.tag);
