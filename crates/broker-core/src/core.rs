@@ -175,7 +175,7 @@ impl Core {
     pub fn recovered(&mut self, out: &mut impl Output) {
         Recovery::of(&mut self.state.messages).recovered(out);
         let mut cx = self.begin_call(Timestamp::default(), NO_CLIENT, out);
-        DynamicNodeAdmin::of(&mut self.state).delete_left_over(&mut cx);
+        DynamicNodeAdmin::of(&mut self.state).delete_of_earlier_start(&mut cx);
         self.finish_call(cx);
     }
 

@@ -16,7 +16,7 @@ use crate::{
     subscribers::{attach, take},
 };
 
-/// What is there before anybody asks for a node: the queue `q`.
+/// Number of entities before a client asks for a node: the queue `q`.
 const BEFORE: usize = 1;
 
 fn source(capabilities: &[&'static str]) -> Source {

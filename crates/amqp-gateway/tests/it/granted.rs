@@ -1,4 +1,4 @@
-//! What a client asks for at an attach and does not get is not in the reply.
+//! The reply to an attach leaves out each thing that the client asked for and does not get.
 
 use amqp_codec::{
     performative::{Attach, Source, Target, TargetTerminus},

@@ -448,7 +448,7 @@ fn the_size_of_an_entity_with_partitions_is_given_for_each_and_shown_for_all() {
                 "{given:?}"
             );
             assert_eq!(text(&broker.get(path), "MaxSizeInMegabytes"), Some(expected));
-            // What is fixed may be left out.
+            // An update may leave out a property that is fixed.
             let updated = broker.update(path, kind, &changed.map(size).unwrap_or_default());
             assert_eq!(
                 (updated.status, text(&updated, "MaxSizeInMegabytes")),

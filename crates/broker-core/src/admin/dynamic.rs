@@ -98,12 +98,12 @@ impl<'a> DynamicNodeAdmin<'a> {
         }
     }
 
-    /// Deletes what an earlier start has left over: the connections of all dynamic nodes are gone.
-    pub(crate) fn delete_left_over(&mut self, cx: &mut Cx<'_, impl Output>) {
+    /// Deletes the nodes of an earlier start of the broker, whose connections are gone.
+    pub(crate) fn delete_of_earlier_start(&mut self, cx: &mut Cx<'_, impl Output>) {
         let names = &self.state.messages.entities.names;
-        let left_over: Vec<Box<str>> =
+        let nodes: Vec<Box<str>> =
             names.keys().filter(|name| is_dynamic_name(name)).map(Clone::clone).collect();
-        for name in left_over {
+        for name in nodes {
             // The subscriptions of a topic go with it.
             self.delete(cx, &name);
         }

@@ -124,7 +124,7 @@ fn a_play_goes_on_however_the_broker_counts_and_splits_its_answers() {
 
 type Change = Box<dyn Fn(&mut Script)>;
 
-/// What a broker does wrong, as a change of its answers, and what the error says.
+/// Each wrong answer of a broker, as a change of a right one, has its error.
 #[test]
 fn a_play_ends_with_the_step_that_a_wrong_broker_does_not_permit() {
     let refusal = || {

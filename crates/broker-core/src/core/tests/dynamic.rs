@@ -383,7 +383,7 @@ fn an_administrator_can_delete_a_dynamic_node_by_its_name() {
     assert!(matches!(told.as_slice(), [Effect::EntityDone { .. }]), "{told:?}");
     let told = broker.take(ME);
     assert_eq!(told.iter().filter(|it| is_end(it)).count(), 2, "{told:?}");
-    // What follows from the client's side finds nothing.
+    // A later release by the client finds no node.
     assert!(broker.tell(ME, release(&node)).is_empty());
 }
 

@@ -367,7 +367,7 @@ fn an_id_is_one_session_in_any_case_and_shown_as_it_came_first() {
         assert!(matches!(&told[..], [Effect::Peeked { messages, .. }] if messages.len() == 2), "{told:?}");
         broker.restart();
     }
-    // Who names it is told his own spelling, and who takes the next one the first.
+    // A client that names the session is told its own spelling, and one that takes the next session the first spelling.
     let wanted = [SessionWanted::Named("CASEID".into()), SessionWanted::Next { patience: Duration::ZERO }];
     for (wanted, shown) in wanted.into_iter().zip(["CASEID", "CaseId"]) {
         let (path, mode, unsettled) = (main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks);
