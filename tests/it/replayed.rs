@@ -18,7 +18,7 @@ use broker_core::{EntityKind, EntitySettings};
 use broker_server::EntityPlan;
 use testkit::{
     Wire,
-    replay::{PlayError, Player, Recording, Surroundings},
+    replay::{Environment, PlayError, Player, Recording},
 };
 
 use crate::{broker::Broker, http::connect, testing::advance, websocket::WebSocket};
@@ -78,7 +78,7 @@ impl<'b> Scene<'b> {
     }
 }
 
-impl Surroundings for Scene<'_> {
+impl Environment for Scene<'_> {
     fn token(&mut self, key_name: &str, audience: &str) -> String {
         let key = if key_name == DEVELOPMENT_KEY_NAME { self.key } else { SENDER_KEY.1 };
         sign_token(audience, key_name, &Secret::new(key), u64::from(u32::MAX))

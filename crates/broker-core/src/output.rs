@@ -18,7 +18,7 @@ pub struct StorageError {
     pub reason: Box<str>,
 }
 
-/// The core's surroundings, implemented by `broker-node`.
+/// The core's environment, implemented by `broker-node`.
 pub trait Output {
     /// Appends one record: the bytes of `index`, then those of `rest`. Says where it begins and the length by which
     /// `read` and `release` are to be asked. Replay needs the index alone. All records of one call of the core end

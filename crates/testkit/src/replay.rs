@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! // A comment: the call that the program made.
-//! ! token token1 KEY-NAME AUDIENCE      the surroundings sign a token
-//! ! store ENTITY SECTIONS               the surroundings put a message into an entity
-//! ! advance 5000                        the surroundings move the broker's clock by so many milliseconds
+//! ! token token1 KEY-NAME AUDIENCE      the environment signs a token
+//! ! store ENTITY SECTIONS               the environment puts a message into an entity
+//! ! advance 5000                        the environment moves the broker's clock by so many milliseconds
 //! > 1 begin(next-outgoing-id: 1, …)     the client says this on channel 1
 //! < 1 begin(remote-channel: 1u16)       the client goes on when the broker has said something that fits
 //! ```
@@ -28,7 +28,7 @@ mod term;
 mod vocabulary;
 mod write;
 
-pub use player::{Heard, PlayError, Player, Surroundings};
+pub use player::{Environment, Heard, PlayError, Player};
 pub use recording::{Recording, RecordingError};
 pub use term::{Term, TermError};
 pub use write::{Variables, WriteError};

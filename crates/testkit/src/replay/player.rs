@@ -25,7 +25,7 @@ use super::{
 use crate::{Incoming, Wire, WireError};
 
 /// Everything that a play needs besides the connection.
-pub trait Surroundings {
+pub trait Environment {
     /// A token of the key of this name for this audience, whose time is not over.
     fn token(&mut self, key_name: &str, audience: &str) -> String;
     /// Puts a message into an entity before the next step.
@@ -144,7 +144,7 @@ impl<S: Read + Write> Player<S> {
     }
 
     /// Plays the steps, and leaves the connection as it is then.
-    pub fn play(&mut self, recording: &Recording, scene: &mut impl Surroundings) -> Result<(), PlayError> {
+    pub fn play(&mut self, recording: &Recording, scene: &mut impl Environment) -> Result<(), PlayError> {
         for (at, step) in recording.steps.iter().enumerate() {
             let later = recording.steps.get(at + 1..).unwrap_or_default();
             self.step(step, later, scene)?;
@@ -166,7 +166,7 @@ impl<S: Read + Write> Player<S> {
         if self.heard.is_empty() { Ok(()) } else { Err(PlayError::LeftOver(self.heard())) }
     }
 
-    fn step(&mut self, step: &Step, later: &[Step], scene: &mut impl Surroundings) -> Result<(), PlayError> {
+    fn step(&mut self, step: &Step, later: &[Step], scene: &mut impl Environment) -> Result<(), PlayError> {
         let no_value = |problem| PlayError::NoValue { line: step.line, problem };
         match &step.what {
             What::Say(place, terms) => self.say(*place, terms).map_err(no_value)?,

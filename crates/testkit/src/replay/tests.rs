@@ -42,7 +42,7 @@ impl Write for Canned {
 #[derive(Default)]
 struct Notes(Vec<String>);
 
-impl Surroundings for Notes {
+impl Environment for Notes {
     fn token(&mut self, key_name: &str, audience: &str) -> String {
         self.0.push(format!("token {key_name} {audience}"));
         "a token".to_owned()
@@ -195,7 +195,7 @@ fn a_variable_without_a_value_ends_a_play() {
 }
 
 #[test]
-fn the_surroundings_sign_store_and_move_the_clock() {
+fn the_environment_signs_stores_and_moves_the_clock() {
     let text = "! token t KEY sb://${host}/q\n! store q data b\"x\"\n! advance 5000\n";
     let stream = Canned { answers: Cursor::default(), heard: Vec::new() };
     let mut player = Player::new(Wire::over(stream), "localhost", 1);
