@@ -23,8 +23,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 TESTS = next(HERE.glob("build/azure_servicebus-*/tests"))
 REPORT = HERE / "build" / "report.xml"
 
+# The tests that reach a broker. Those of `test_batch_sizing.py`, `test_connection_string_parser.py`, `test_dictmixin_amqp.py`,
+# `test_mgmt_client_kwargs.py`, `test_tracing.py` and `unittests` run on mocks.
 FILES = """
-test_queues.py test_sessions.py test_sb_client.py test_subscriptions.py test_topic.py test_list_sessions.py
+test_message.py test_queues.py test_sessions.py test_sb_client.py test_subscriptions.py test_topic.py test_list_sessions.py
 async_tests/test_queues_async.py async_tests/test_sessions_async.py async_tests/test_sb_client_async.py
 async_tests/test_subscriptions_async.py async_tests/test_topic_async.py async_tests/test_list_sessions_async.py
 mgmt_tests

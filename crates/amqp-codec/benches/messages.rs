@@ -12,10 +12,10 @@ use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const TTL: Header = Header {
-    durable: true,
+    durable: Some(true),
     priority: None,
     ttl: Some(1_209_600_000),
-    first_acquirer: true,
+    first_acquirer: Some(true),
     delivery_count: 0,
 };
 

@@ -4,11 +4,13 @@
 
 mod batch;
 mod build;
+mod decimals;
 mod keys;
 mod rewrite;
 
 pub use batch::{BATCH_FORMAT, batch_messages};
 pub use build::MessageBuilder;
+pub use decimals::with_service_bus_decimals;
 pub use keys::with_symbol_keys;
 pub use rewrite::{
     PropertyChanges, application_properties_changed, application_properties_with,

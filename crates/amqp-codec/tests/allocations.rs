@@ -58,7 +58,7 @@ fn performatives() -> [(&'static str, Performative); 5] {
 
 fn message() -> Bytes {
     MessageBuilder::new()
-        .header(Header { durable: true, ttl: Some(60_000), ..Header::default() })
+        .header(Header { durable: Some(true), ttl: Some(60_000), ..Header::default() })
         .message_annotations(RawMap::with_symbol_keys(&[("x-custom", AnnotationValue::Int(42))]))
         .message_id("0123456789abcdef0123456789abcdef")
         .property(PropertyField::GroupId, AnnotationValue::Str("customer-17"))
@@ -98,7 +98,7 @@ fn looking_through_a_message_allocates_nothing() {
     let count = allocations(|| {
         let sections = Sections::scan(&message).expect("a message");
         sections.check_contents(&message).expect("sound contents");
-        assert!(sections.read_header(&message).expect("a header").durable);
+        assert!(sections.read_header(&message).expect("a header").is_durable());
         let properties = sections.properties_view(&message);
         assert!(properties.get(PropertyField::MessageId).is_some());
         assert!(properties.get(PropertyField::GroupId).is_some());

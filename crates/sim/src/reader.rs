@@ -205,7 +205,7 @@ pub(crate) fn read(payload: &[u8]) -> Result<ReceivedMessage, String> {
         id,
         sequence: number("x-opt-sequence-number").ok_or("there is no sequence number")?,
         delivery_count: header.delivery_count,
-        first_acquirer: header.first_acquirer,
+        first_acquirer: header.is_first_acquirer(),
         // The nil timestamp is that of no lock.
         locked_until: number("x-opt-locked-until"),
         token: sections

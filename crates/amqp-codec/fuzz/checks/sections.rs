@@ -2,7 +2,7 @@
 
 use amqp_codec::message::{
     AnnotationValue, PropertyChanges, application_properties_with, batch_messages, properties_with,
-    write_message_annotations,
+    with_service_bus_decimals, write_message_annotations,
 };
 use amqp_codec::sections::Sections;
 use bytes::{Bytes, BytesMut};
@@ -19,6 +19,12 @@ pub(crate) fn demand(data: &[u8]) {
     let value = found.application_properties_view(data).get("key");
     assert!(value.is_none_or(|value| value.bytes().len() < data.len()));
     let _body = found.body_value(data);
+    if let Some(decimals) = with_service_bus_decimals(found.application_properties.of(data)) {
+        assert!(
+            decimals.len() <= data.len() && with_service_bus_decimals(&decimals).is_none(),
+            "once is enough"
+        );
+    }
     let clean = found.check_contents(data).is_ok();
 
     let additions = [("key", AnnotationValue::Long(1)), ("x-opt-other", AnnotationValue::Null)];

@@ -12,14 +12,14 @@ use crate::types::{
 /// The fields that belong to the transfer of a message rather than to the message.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Header {
-    /// Whether it must survive what the node survives.
-    pub durable: bool,
+    /// Whether it must survive what the node survives. Absent means no.
+    pub durable: Option<bool>,
     /// Absent means 4.
     pub priority: Option<u8>,
     /// In milliseconds.
     pub ttl: Option<u32>,
-    /// Whether nobody else has acquired it before.
-    pub first_acquirer: bool,
+    /// Whether nobody else has acquired it before. Absent means that somebody may have.
+    pub first_acquirer: Option<bool>,
     /// Number of earlier delivery attempts that failed.
     pub delivery_count: u32,
 }
@@ -33,6 +33,16 @@ impl Header {
         self.priority.unwrap_or(Self::DEFAULT_PRIORITY)
     }
 
+    /// Whether the message must survive what the node survives, with the default of the field.
+    pub fn is_durable(&self) -> bool {
+        self.durable.unwrap_or(false)
+    }
+
+    /// Whether nobody else has acquired the message before, with the default of the field.
+    pub fn is_first_acquirer(&self) -> bool {
+        self.first_acquirer.unwrap_or(false)
+    }
+
     /// Reads a section, descriptor included; an empty slice is a header with the defaults.
     #[inline]
     pub fn decode(section: &[u8]) -> Result<Self, Malformed> {
@@ -44,23 +54,23 @@ impl Header {
         let mut fields = reader.list()?;
         // Fields beyond the fifth are ignored: nothing says what they would mean.
         Ok(Self {
-            durable: fields.flag()?,
+            durable: fields.boolean()?,
             priority: fields.ubyte()?,
             ttl: fields.uint()?,
-            first_acquirer: fields.flag()?,
+            first_acquirer: fields.boolean()?,
             delivery_count: fields.uint()?.unwrap_or(0),
         })
     }
 
-    /// Appends the section, descriptor included, with all five fields.
+    /// Appends the section, descriptor included, with all five fields; those that are absent are null.
     #[inline]
     pub fn encode(&self, out: &mut BytesMut) {
         write_descriptor(out, 0x70);
         write_list(out, 5, |out| {
-            write_bool(out, self.durable);
+            write_opt(out, self.durable, write_bool);
             write_opt(out, self.priority, write_ubyte);
             write_opt(out, self.ttl, write_uint);
-            write_bool(out, self.first_acquirer);
+            write_opt(out, self.first_acquirer, write_bool);
             write_uint(out, self.delivery_count);
         });
     }

@@ -26,6 +26,8 @@ impl DeliveryTag {
     /// Longest tag that is taken from a peer, in bytes. The older SDK of Azure Service Bus for Java sends 36, the text of a
     /// UUID, and the service takes it.
     pub const MAX_RECEIVED_LEN: usize = 64;
+    /// The tag of no bytes, which names a delivery that nobody settles.
+    pub const EMPTY: Self = Self { bytes: [0; Self::MAX_LEN], len: 0 };
 
     /// A tag of a peer, which may be longer than the protocol allows.
     #[inline]

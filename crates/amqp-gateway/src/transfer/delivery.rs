@@ -1,7 +1,8 @@
 //! Encoding of a stored message for a receiver: a new header and annotations in front of the bare message.
 //!
 //! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
-//! the broker was told to add and what Service Bus stamps; and keys of annotations and footers are symbols for Service Bus.
+//! the broker was told to add and what Service Bus stamps; for Service Bus, keys of annotations and footers are symbols, and decimals
+//! have the form of its libraries.
 
 mod changes;
 
@@ -10,8 +11,8 @@ use std::ops::Range;
 use amqp_codec::{
     message::{
         AnnotationValue, PropertyChanges, application_properties_changed, message_annotations_changed,
-        properties_with, with_symbol_keys, write_delivery_annotations, write_header,
-        write_lock_token_annotations,
+        properties_with, with_service_bus_decimals, with_symbol_keys, write_delivery_annotations,
+        write_header, write_lock_token_annotations,
     },
     raw::RawValue,
     sections::{Header, PropertyField, Section, Sections},
@@ -112,7 +113,10 @@ fn write_sections(
     };
     let additions = changed.0.iter().any(|(name, _)| is_application_property(name));
     let fields = changes::fields(&changed);
-    if !stamps && !additions && fields.is_empty() {
+    let application_properties = sections.application_properties.of(payload);
+    let decimals = if service_bus { with_service_bus_decimals(application_properties) } else { None };
+    let application_properties = decimals.as_deref().unwrap_or(application_properties);
+    if !stamps && !additions && fields.is_empty() && decimals.is_none() {
         return sections.bare().range();
     }
     let properties = sections.properties.of(payload);
@@ -123,7 +127,6 @@ fn write_sections(
         let own = PropertyChanges { others: &fields, ..PropertyChanges::default() };
         write_changed_properties(out, properties, &own);
     }
-    let application_properties = sections.application_properties.of(payload);
     if additions {
         write_application_properties(out, application_properties, &changed);
     } else {
@@ -176,7 +179,7 @@ fn header(original: Header, stored: &Stored, start: Timestamp, keeps_end: bool, 
         // A lifetime that does not fit is told by absolute-expiry-time alone.
         ttl: lifetime.and_then(|millis| u32::try_from(millis).ok()),
         // Azure Service Bus passes on what the sender wrote.
-        first_acquirer: if service_bus { original.first_acquirer } else { !stored.acquired_before },
+        first_acquirer: if service_bus { original.first_acquirer } else { Some(!stored.acquired_before) },
         delivery_count: stored.delivery_count,
     }
 }

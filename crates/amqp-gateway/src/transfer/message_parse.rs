@@ -93,7 +93,7 @@ fn parse_message(
 ) -> Result<bool, Refusal> {
     sections.check_contents(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let header = sections.read_header(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
-    message.durable = header.durable;
+    message.durable = header.is_durable();
     message.time_to_live = header.ttl.map(|millis| Duration::from_millis(millis.into()));
     let mut has_id = false;
     if !sections.properties.is_empty() {

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     connection::{CoreRegistration, DELIVERY_BYTES},
     cx::Cx,
+    dialect::Dialect,
     disposition::{outcome, unsettled::UnsettledDelivery},
     endpoints::Endpoints,
     link::LinkKind,
@@ -59,7 +60,8 @@ impl<'a> Deliverer<'a> {
         let settled = receiver.sends_settled(lock.is_some());
         let tag = match lock {
             Some(lock) => DeliveryTag::from(delivery::guid_order(lock.token)),
-            // Some SDKs read a token out of every tag, so it has the length of one.
+            // As Azure Service Bus: its SDKs read a lock token out of a tag that is not empty.
+            None if settled && link.dialect == Dialect::ServiceBus => DeliveryTag::EMPTY,
             None => DeliveryTag::from(delivery::plain_tag(delivery.sequence, number)),
         };
         // Tracing reads the properties of the message.

@@ -52,7 +52,7 @@ fn a_plain_client_sees_first_acquirer_and_count() {
     let client = world.plain();
     world.send(client, "q", &["m"]);
     let (transfer, payload) = world.receive(client, "q", 5).remove(0);
-    assert!(header(&payload).first_acquirer);
+    assert!(header(&payload).is_first_acquirer());
     let mut id = transfer.delivery_id.unwrap();
     let cases = [
         // said, delivery-count of the next delivery
@@ -67,7 +67,7 @@ fn a_plain_client_sees_first_acquirer_and_count() {
         let (transfer, payload) = world.transfers(client).remove(0);
         assert_eq!(
             (header(&payload).first_acquirer, header(&payload).delivery_count),
-            (false, count),
+            (Some(false), count),
             "{said:?}"
         );
         id = transfer.delivery_id.unwrap();

@@ -67,7 +67,7 @@ impl Template {
         }
         let mut message = MessageBuilder::new();
         if durable {
-            message = message.header(Header { durable, ..Header::default() });
+            message = message.header(Header { durable: Some(durable), ..Header::default() });
         }
         let payload = message.data(&vec![FILLER; size]).build();
         let pieces = payload.chunks(max_frame.saturating_sub(FRAME_OVERHEAD).max(1));

@@ -31,7 +31,7 @@ fn a_plain_message_is_stored_as_the_bytes_it_came() {
 #[test]
 fn facts_are_read_from_header_properties_and_annotations() {
     let payload = MessageBuilder::new()
-        .header(Header { durable: true, ttl: Some(5000), ..Header::default() })
+        .header(Header { durable: Some(true), ttl: Some(5000), ..Header::default() })
         .message_annotations(RawMap::with_symbol_keys(&[
             ("x-opt-scheduled-enqueue-time", AnnotationValue::Timestamp(7)),
             ("x-opt-partition-key", AnnotationValue::Str("k")),
