@@ -47,11 +47,34 @@ certifi.where = lambda: str(FOLDER / "ca.pem")
 
 import pytest
 from azure.core.credentials import AccessToken
+from azure.servicebus._pyamqp import _transport
+from azure.servicebus._pyamqp.aio import _transport_async
 from azure.servicebus.management import AuthorizationRule, ServiceBusAdministrationClient
 
 # The tests expect what the Standard tier has, and refusals of what only Premium has.
 PROFILE = "standard-only"
 NAME_LENGTH = 24  # of the names that the SDK's repository makes
+
+
+# How the test that runs has reached the broker and logged in.
+ways: set[str] = set()
+
+
+def note_connections(transport: type, way: str) -> None:
+    made = transport.__init__
+
+    @functools.wraps(made)
+    def noted(self, *args, **settings):
+        ways.add(way)
+        made(self, *args, **settings)
+
+    transport.__init__ = noted
+
+
+note_connections(_transport.SSLTransport, "tls")
+note_connections(_transport.WebSocketTransport, "websocket")
+note_connections(_transport_async.AsyncTransport, "tls")
+note_connections(_transport_async.WebSocketTransportAsync, "websocket")
 
 
 class Rights(enum.Enum):
@@ -129,6 +152,7 @@ class Credential:
         return AccessToken(text, int(time.time()) + 3600)
 
     def get_token(self, *scopes, **kwargs):
+        ways.add("jwt")
         if not self._is_async:
             return self._token()
 
@@ -443,5 +467,9 @@ def test_proxy():
 
 
 @pytest.fixture(autouse=True)
-def _forget_the_kind():
+def _of_one_test(record_property):
     asked.clear()
+    ways.clear()
+    yield
+    for way in sorted(ways):
+        record_property("way", way)
