@@ -50,6 +50,7 @@ declare(
         "session-order": SESSIONS,
         "session-state": SESSIONS,
         "session-listing": SESSIONS,
+        "session-deferred": SESSIONS,
         "sessions-beside-a-sender": SESSIONS,
         "topics/each-subscription-gets-its-copy": {"subscriptions": {"a": {}, "b": {}}},
         "topics/copies-are-settled-apart": {"subscriptions": {"a": {}, "b": {}}},

@@ -19,6 +19,14 @@ pub(crate) const fn of_request(bytes: usize) -> Work {
     Work(REQUEST.0 + bytes as u64 / REQUEST_BYTES)
 }
 
+/// Links among which one is looked for by one unit of work.
+const LINKS_COMPARED: u64 = 16;
+
+/// Work of looking for a link among so many by its name.
+pub(crate) const fn of_links(links: usize) -> Work {
+    Work(links as u64 / LINKS_COMPARED)
+}
+
 /// The work of one connection.
 #[derive(Debug)]
 pub(crate) struct TurnWork {

@@ -62,6 +62,7 @@ var cases = map[string]func(queue string){
 	"session-order":                          sessionOrder,
 	"session-state":                          sessionState,
 	"session-listing":                        sessionListing,
+	"session-deferred":                       sessionDeferred,
 	"sessions-beside-a-sender":               sessionsBesideSender,
 	"topics/each-subscription-gets-its-copy": eachCopy,
 	"topics/copies-are-settled-apart":        settledApart,

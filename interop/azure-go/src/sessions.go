@@ -129,6 +129,36 @@ func sessionListing(queue string) {
 	demand(slices.Equal(found, wanted), "found %v", found)
 }
 
+// The SDK asks for deferred messages and for a peek without naming the session: it names the link.
+func sessionDeferred(queue string) {
+	client := connect()
+	defer client.Close(everything)
+	sender := senderOf(client, queue)
+	sendTo(sender, "other", "of another session")
+	sendTo(sender, "s", "later", "now", "dead")
+	receiver := accept(client, queue, "s")
+	later := one(receiver, "later")
+	check(receiver.DeferMessage(everything, later, nil))
+	complete1(receiver, "now")
+	check(receiver.DeadLetterMessage(everything, one(receiver, "dead"), nil))
+	seen := must(receiver.PeekMessages(everything, 10, nil))
+	same(len(seen), 1, "messages of the session")
+	same(string(seen[0].Body), "later", "the message of the session")
+	numbers := []int64{*later.SequenceNumber}
+	other := accept(client, queue, "other")
+	_, err := other.ReceiveDeferredMessages(everything, numbers, nil)
+	refused(err, azservicebus.CodeNotFound)
+	check(other.Close(everything))
+	back := must(receiver.ReceiveDeferredMessages(everything, numbers, nil))
+	same(len(back), 1, "messages")
+	same(string(back[0].Body), "later", "the deferred message")
+	check(receiver.CompleteMessage(everything, back[0], nil))
+	_, err = receiver.ReceiveDeferredMessages(everything, numbers, nil)
+	refused(err, azservicebus.CodeNotFound)
+	dead := one(deadLettersOf(client, queue), "dead")
+	same(*dead.SessionID, "s", "session of the dead letter")
+}
+
 // Sessions are accepted, used and given up on the connection on which a sender goes on.
 func sessionsBesideSender(queue string) {
 	client := connect()

@@ -34,7 +34,8 @@ impl Attacher<'_> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         let limit = link.dialect.largest_message_to(queue, &self.cx.config);
         let LinkKind::Receiver(receiver) = &mut link.kind else { return };
-        let Some((attach, in_force)) = receiver.on_opened(queue, session.is_some()) else { return };
+        let held = session.map(|grant| grant.id.clone());
+        let Some((attach, in_force)) = receiver.on_opened(queue, held) else { return };
         let is_subscriber = receiver.is_subscriber();
         let first = receiver.path().clone();
         debug!(parent: &link.span, "attached");
@@ -88,7 +89,7 @@ impl Attacher<'_> {
             (_, error) => Refusal::Attach(error),
         };
         debug!(parent: &link.span, condition = refusal.named().condition, "refused");
-        let error = self.cx.error(&refusal, link.entity_name());
+        let error = self.cx.error_to(link.dialect, &refusal, link.entity_name());
         self.cx.engine.refuse_link(link.key, error);
     }
 }

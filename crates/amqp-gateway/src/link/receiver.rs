@@ -44,8 +44,8 @@ pub(crate) struct Receiver {
     announced: u64,
     /// Deliveries the peer has not settled.
     unsettled: u32,
-    /// It holds a session.
-    in_session: bool,
+    /// The session that it was given.
+    held_session: Option<Box<str>>,
     /// It only looks on, and gets no messages.
     looks_on: bool,
     /// The peer's last word on credit was a drain, and it is not answered.
@@ -78,7 +78,7 @@ impl Receiver {
             limit: 0,
             announced: 0,
             unsettled: 0,
-            in_session: false,
+            held_session: None,
             looks_on: session_filter::only_looks_on(&attach),
             draining: false,
             drains: VecDeque::new(),
@@ -92,10 +92,10 @@ impl Receiver {
     pub(super) fn on_opened(
         &mut self,
         queue: &QueueInfo,
-        in_session: bool,
+        held_session: Option<Box<str>>,
     ) -> Option<(Box<Attach>, Option<RawMap>)> {
         let attach = self.attach.take()?;
-        self.in_session = in_session;
+        self.held_session = held_session;
         let in_force = self.plain_subscription.as_mut().and_then(|own| own.take_filter());
         let is_topic =
             self.path.sub_queue == SubQueue::Main && !self.path.entity.eq_ignore_ascii_case(&queue.name);
@@ -132,9 +132,16 @@ impl Receiver {
         self.unsettled
     }
 
-    /// Whether it holds a session.
+    /// Whether it was given a session.
     pub(crate) const fn is_in_session(&self) -> bool {
-        self.in_session
+        self.held_session.is_some()
+    }
+
+    /// The session that it was given, if it receives from this entity. The lock of the session may have ended since.
+    pub(crate) fn held_session(&self, path: &EntityPath) -> Option<&str> {
+        let is_of_entity =
+            self.path.sub_queue == path.sub_queue && self.path.entity.eq_ignore_ascii_case(&path.entity);
+        self.held_session.as_deref().filter(|_| is_of_entity)
     }
 
     /// First half of the message-ids made for messages without one.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use amqp_engine::{Connection, LinkKey};
-use broker_core::LinkId;
+use broker_core::{EntityPath, LinkId};
 use tracing::debug;
 
 use super::{
@@ -123,6 +123,20 @@ impl LinkTable {
     /// The entity or node of a link, as error texts name it.
     pub(crate) fn entity_name(&self, id: LinkId) -> &str {
         self.get(id).map_or("", Link::entity_name)
+    }
+
+    /// The session that the receiver of this name was given at this entity.
+    pub(crate) fn session_of(&self, receiver: &str, path: &EntityPath) -> Option<&str> {
+        let find = |detached| {
+            let mut links =
+                self.iter().map(|(_, link)| link).filter(|link| link.detached_by_broker == detached);
+            links.find_map(|link| match &link.kind {
+                LinkKind::Receiver(it) if *link.name == *receiver => it.held_session(path),
+                _ => None,
+            })
+        };
+        // One that was detached may have been attached again by the same name.
+        find(false).or_else(|| find(true))
     }
 
     /// A link on which the peer sends.

@@ -33,7 +33,11 @@ use crate::{
     endpoints::Endpoints,
     pending::Pending,
     transfer::message_parse::{ParseOptions, RequiredFields},
+    turn_work,
 };
+
+/// Application property with the name of the link that a request is about.
+const ASSOCIATED_LINK: &str = "associated-link-name";
 
 /// Handles the requests to the management nodes of one connection.
 #[derive(Debug)]
@@ -77,36 +81,64 @@ impl<'a> ManagementNode<'a> {
             Operation::Peek if peek::omits_body(&body) => Operation::PeekWithoutBody,
             other => other,
         };
-        let read = match operation {
+        match self.read(&request, operation, &body, path) {
+            Ok(ask) => self.ask(request.caller, operation, ask, in_transaction),
+            Err(refusal) => self.refuse(&request.caller, &refusal),
+        }
+    }
+
+    /// The command of a request.
+    fn read(
+        &mut self,
+        request: &Request<'_>,
+        operation: Operation,
+        body: &RawMap,
+        path: EntityPath,
+    ) -> Result<CommandBuilder, Refusal> {
+        let session = if operation.is_of_session() { self.session_of(request, body, &path)? } else { None };
+        let config = &self.cx.config;
+        match operation {
             Operation::Peek | Operation::PeekWithoutBody => {
-                peek::command(&body, path, self.cx.config.max_peek_bytes)
+                peek::command(body, path, session, config.max_peek_bytes)
             }
-            Operation::RenewLocks => locks::renew(&body, path),
-            Operation::UpdateDisposition => locks::update(&body, path),
+            Operation::RenewLocks => locks::renew(body, path),
+            Operation::UpdateDisposition => locks::update(body, path, session),
             Operation::Schedule => {
                 let options = ParseOptions {
                     dialect: Dialect::ServiceBus,
                     utc: self.cx.now.utc,
                     required_fields: RequiredFields::ALL,
                 };
-                let limit = self.cx.config.max_batch_messages;
-                schedule::command(&body, path, options, limit, &mut self.cx.tracking)
+                let limit = config.max_batch_messages;
+                schedule::command(body, path, options, limit, &mut self.cx.tracking)
             }
-            Operation::CancelScheduled => schedule::cancel(&body, path),
-            Operation::ReceiveDeferred => deferred::command(&body, path, self.cx.config.max_deferred_bytes),
-            Operation::BatchDelete => delete::command(&body, path, self.cx.now.utc),
-            Operation::RenewSession => sessions::renew(&body, path),
-            Operation::GetSessionState => sessions::get_state(&body, path),
-            Operation::SetSessionState => sessions::set_state(&body, path),
-            Operation::ListSessions => sessions::list(&body, path),
-            Operation::AddRule => rules::add(&body, path, &mut self.cx.work),
-            Operation::RemoveRule => rules::remove(&body, path),
-            Operation::ListRules => rules::list(&body, path),
-        };
-        match read {
-            Ok(ask) => self.ask(request.caller, operation, ask, in_transaction),
-            Err(refusal) => self.refuse(&request.caller, &refusal),
+            Operation::CancelScheduled => schedule::cancel(body, path),
+            Operation::ReceiveDeferred => deferred::command(body, path, session, config.max_deferred_bytes),
+            Operation::BatchDelete => delete::command(body, path, session, self.cx.now.utc),
+            Operation::RenewSession => sessions::renew(path, session),
+            Operation::GetSessionState => sessions::get_state(path, session),
+            Operation::SetSessionState => sessions::set_state(body, path, session),
+            Operation::ListSessions => sessions::list(body, path),
+            Operation::AddRule => rules::add(body, path, &mut self.cx.work),
+            Operation::RemoveRule => rules::remove(body, path),
+            Operation::ListRules => rules::list(body, path),
         }
+    }
+
+    /// The session of a request: the one that its body names, or else that of the receiver which it names. The SDK for Go
+    /// names the session in no request for deferred messages, and in no peek.
+    fn session_of(
+        &mut self,
+        request: &Request<'_>,
+        body: &RawMap,
+        path: &EntityPath,
+    ) -> Result<Option<Box<str>>, Refusal> {
+        if let Some(named) = sessions::session_id(body)? {
+            return Ok(Some(named));
+        }
+        let Some(link) = request.text(ASSOCIATED_LINK) else { return Ok(None) };
+        self.cx.work.charge(turn_work::of_links(self.ends.links.len()));
+        Ok(self.ends.links.session_of(link, path).map(Box::from))
     }
 
     /// Gives a request to the core, as part of the transaction that it names if it can be one. What cannot is done at

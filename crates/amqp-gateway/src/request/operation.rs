@@ -89,6 +89,27 @@ impl Operation {
         )
     }
 
+    /// Whether it is about the messages, the lock or the state of a session, where the entity has sessions.
+    pub(crate) const fn is_of_session(self) -> bool {
+        match self {
+            Self::Peek
+            | Self::PeekWithoutBody
+            | Self::UpdateDisposition
+            | Self::ReceiveDeferred
+            | Self::BatchDelete
+            | Self::RenewSession
+            | Self::GetSessionState
+            | Self::SetSessionState => true,
+            Self::RenewLocks
+            | Self::Schedule
+            | Self::CancelScheduled
+            | Self::ListSessions
+            | Self::AddRule
+            | Self::RemoveRule
+            | Self::ListRules => false,
+        }
+    }
+
     /// Whether its answer may be as large as a message, or larger.
     pub(crate) const fn has_large_answer(self) -> bool {
         matches!(self, Self::Peek | Self::PeekWithoutBody | Self::ReceiveDeferred | Self::GetSessionState)

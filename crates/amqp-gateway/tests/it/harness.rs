@@ -541,11 +541,24 @@ impl World {
 
     /// Asks a management node, and says what it answers.
     pub(crate) fn request(&mut self, client: usize, operation: &str, body: &RawMap) -> Bytes {
-        let request = MessageBuilder::new()
+        self.request_of_link(client, operation, None, body)
+    }
+
+    /// The same, and the request names the link that it is about.
+    pub(crate) fn request_of_link(
+        &mut self,
+        client: usize,
+        operation: &str,
+        link: Option<&str>,
+        body: &RawMap,
+    ) -> Bytes {
+        let mut request = MessageBuilder::new()
             .message_id("request")
-            .application_property("operation", AnnotationValue::Str(operation))
-            .body_raw(RawValue::first(body.bytes()).unwrap())
-            .build();
+            .application_property("operation", AnnotationValue::Str(operation));
+        if let Some(link) = link {
+            request = request.application_property("associated-link-name", AnnotationValue::Str(link));
+        }
+        let request = request.body_raw(RawValue::first(body.bytes()).unwrap()).build();
         self.transfer(client, 3, false, &request);
         self.run();
         self.transfers(client).pop().expect("an answer").1

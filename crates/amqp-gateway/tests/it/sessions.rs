@@ -17,9 +17,9 @@ use crate::harness::{START, World, body_map, property, status, text, texts};
 
 const FILTER: &str = "com.microsoft:session-filter";
 /// The lock of the queue `s`.
-const LOCK: Duration = Duration::from_secs(30);
+pub(crate) const LOCK: Duration = Duration::from_secs(30);
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::new();
     let settings =
         EntitySettings { requires_session: true, lock_duration: LOCK, ..EntitySettings::default() };
@@ -28,7 +28,7 @@ fn world() -> World {
 }
 
 /// Sends messages; `a1` is of session `a`.
-fn send(world: &mut World, client: usize, messages: &[&str]) {
+pub(crate) fn send(world: &mut World, client: usize, messages: &[&str]) {
     world.script(client).attach_sender(0, 50, "sender", Some("s"));
     world.run();
     for message in messages {
@@ -70,10 +70,17 @@ fn told(attach: &Attach) -> (String, i64) {
     (id, until.as_i64().unwrap())
 }
 
-fn accept(world: &mut World, client: usize, handle: u32, session: &str) {
+pub(crate) fn accept(world: &mut World, client: usize, handle: u32, session: &str) {
     let (attaches, detaches) = ask(world, client, attach(handle, "s", AnnotationValue::Str(session), None));
     assert!(detaches.is_empty(), "{detaches:?}");
     assert_eq!(told(&attaches[0]).0, session);
+}
+
+/// The lock token of a message that was delivered, in an array.
+pub(crate) fn lock_token(payload: &Bytes) -> Vec<u8> {
+    let sections = Sections::scan(payload).unwrap();
+    let annotations = sections.delivery_annotations_view(payload);
+    [&[0xe0, 18, 1][..], annotations.get("x-opt-lock-token").unwrap().bytes()].concat()
 }
 
 fn condition(detaches: &[Detach]) -> &str {
@@ -84,7 +91,7 @@ fn ticks(at_ms: u64) -> i64 {
     i64::try_from(at_ms).unwrap() * 10_000 + 621_355_968_000_000_000
 }
 
-fn session(id: &str) -> (&'static str, AnnotationValue<'_>) {
+pub(crate) fn session(id: &str) -> (&'static str, AnnotationValue<'_>) {
     ("session-id", AnnotationValue::Str(id))
 }
 
@@ -267,21 +274,14 @@ fn a_lost_session_detaches_its_link_and_its_locks_settle_nothing() {
     world.credit(client, 0, 1, 0, 1, false);
     world.run();
     let (_, payload) = world.transfers(client).remove(0);
-    let token = Sections::scan(&payload)
-        .unwrap()
-        .delivery_annotations_view(&payload)
-        .get("x-opt-lock-token")
-        .unwrap()
-        .bytes()
-        .to_vec();
+    let tokens = lock_token(&payload);
     world.pass(LOCK);
     let (_, detaches) = world.link_frames(client);
     assert_eq!(condition(&detaches), "com.microsoft:session-lock-lost");
     assert!(detaches[0].closed);
     world.management(client, "s");
-    let array = [&[0xe0, 18, 1][..], &token].concat();
     let body = RawMap::with_string_keys(&[
-        ("lock-tokens", AnnotationValue::Raw(RawValue::first(&array).unwrap())),
+        ("lock-tokens", AnnotationValue::Raw(RawValue::first(&tokens).unwrap())),
         ("disposition-status", AnnotationValue::Str("completed")),
         session("a"),
     ]);

@@ -16,7 +16,9 @@ pub enum EntityError {
     #[error("the messaging entity `{0}` is disabled for this operation")]
     Disabled(Box<str>),
     /// The entity has sessions, and the request named none.
-    #[error("`{0}` requires sessions: the request needs a session id")]
+    #[error(
+        "`{0}` requires sessions: the request needs a session id, or the name of a link that holds a session"
+    )]
     SessionRequired(Box<str>),
     /// This client does not hold the session, or no longer.
     #[error("the lock of the session is lost")]

@@ -9,10 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Fetched};
 use bytes::BytesMut;
 
-use super::{
-    body::{CommandBuilder, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of},
-    sessions,
-};
+use super::body::{CommandBuilder, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of};
 use crate::{
     condition::Refusal,
     dialect::Dialect,
@@ -23,7 +20,12 @@ use crate::{
 const NUMBERS_MAX: usize = 4096;
 
 /// The command for a request. More than one message may have `bytes` bytes together.
-pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<CommandBuilder, Refusal> {
+pub(super) fn command(
+    body: &RawMap,
+    path: EntityPath,
+    session: Option<Box<str>>,
+    bytes: u64,
+) -> Result<CommandBuilder, Refusal> {
     let sequences = sequence_numbers_of(body)?;
     if sequences.len() > NUMBERS_MAX {
         let count = i64::try_from(sequences.len()).unwrap_or(i64::MAX);
@@ -35,7 +37,6 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Com
         1 => false,
         other => return Err(out_of_range("receiver-settle-mode", other, "0 and 1")),
     };
-    let session = sessions::optional_session_id(body)?;
     Ok(Box::new(move |ticket| Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket }))
 }
 

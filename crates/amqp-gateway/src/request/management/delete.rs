@@ -6,17 +6,19 @@ use amqp_codec::{raw::RawMap, types};
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::BytesMut;
 
-use super::{
-    body::{CommandBuilder, bad, count_of, one_entry},
-    sessions,
-};
+use super::body::{CommandBuilder, bad, count_of, one_entry};
 use crate::condition::Refusal;
 
 /// Most messages of one request, as in the service; a request for more deletes this many.
 const COUNT_MAX: i64 = 4000;
 
 /// The command for a request that came `now`.
-pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result<CommandBuilder, Refusal> {
+pub(super) fn command(
+    body: &RawMap,
+    path: EntityPath,
+    session: Option<Box<str>>,
+    now: Timestamp,
+) -> Result<CommandBuilder, Refusal> {
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
     let before = match body.get("enqueued-time-utc").filter(|time| !time.is_null()) {
         None => now,
@@ -25,7 +27,6 @@ pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result
             Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))
         }
     };
-    let session = sessions::optional_session_id(body)?;
     Ok(Box::new(move |ticket| Command::DeleteMessages { path, session, count, before, ticket }))
 }
 

@@ -9,10 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
 use bytes::BytesMut;
 
-use super::{
-    body::{CommandBuilder, bad, lock_tokens, one_array},
-    sessions,
-};
+use super::body::{CommandBuilder, bad, lock_tokens, one_array};
 use crate::{condition::Refusal, dialect::Dialect, disposition::outcome};
 
 /// The command of `renew-lock`.
@@ -22,7 +19,11 @@ pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, R
 }
 
 /// The command of `update-disposition`.
-pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
+pub(super) fn update(
+    body: &RawMap,
+    path: EntityPath,
+    session: Option<Box<str>>,
+) -> Result<CommandBuilder, Refusal> {
     let tokens = lock_tokens(body)?;
     let status = body.get("disposition-status").and_then(RawValue::as_str).unwrap_or_default();
     let outcome = match status {
@@ -33,7 +34,6 @@ pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, 
         "suspended" => Outcome::DeadLetter(dead_letter(body)),
         _ => return Err(bad("'disposition-status' must be completed, abandoned, defered or suspended")),
     };
-    let session = sessions::optional_session_id(body)?;
     Ok(Box::new(move |ticket| Command::SettleByToken { path, session, tokens, outcome, ticket }))
 }
 

@@ -11,10 +11,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{
-    body::{CommandBuilder, bad, bytes_of, count_of, one_entry},
-    sessions,
-};
+use super::body::{CommandBuilder, bad, bytes_of, count_of, one_entry};
 use crate::{
     condition::Refusal,
     dialect::Dialect,
@@ -26,11 +23,15 @@ const OMIT_BODY: &str = "omit-message-body";
 const COUNT_MAX: i64 = 4096;
 
 /// The command for a request. A negative first number means the first message.
-pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<CommandBuilder, Refusal> {
+pub(super) fn command(
+    body: &RawMap,
+    path: EntityPath,
+    session: Option<Box<str>>,
+    bytes: u64,
+) -> Result<CommandBuilder, Refusal> {
     let from = body.get("from-sequence-number").and_then(RawValue::as_i64);
     let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
-    let session = sessions::optional_session_id(body)?;
     if body.get(OMIT_BODY).is_some_and(|omit| omit.as_bool().is_none() && !omit.is_null()) {
         return Err(bad("'omit-message-body' must be a boolean"));
     }

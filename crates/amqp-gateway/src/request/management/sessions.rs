@@ -15,16 +15,18 @@ use crate::condition::Refusal;
 /// `last-updated-time` from here on asks for the sessions with messages or state: the end of .NET's calendar, in
 /// milliseconds since 1970, which clients round in different ways.
 const ANY_TIME: i64 = 253_402_300_799_000;
+const SESSION_NEEDED: &str =
+    "'session-id' must be a string, or 'associated-link-name' the name of the session's receiver";
 /// Most ids in one answer, in the core as well.
 const TOP_MAX: i64 = 4_096;
 
-/// The session that a request names.
-fn session_id(body: &RawMap) -> Result<Box<str>, Refusal> {
-    optional_session_id(body)?.ok_or_else(|| bad("'session-id' must be a string"))
+/// The session of a request that cannot do without.
+fn needed(session: Option<Box<str>>) -> Result<Box<str>, Refusal> {
+    session.ok_or_else(|| bad(SESSION_NEEDED))
 }
 
-/// The session that a request names, if it names one.
-pub(super) fn optional_session_id(body: &RawMap) -> Result<Option<Box<str>>, Refusal> {
+/// The session that the body of a request names, if it names one.
+pub(super) fn session_id(body: &RawMap) -> Result<Option<Box<str>>, Refusal> {
     match body.get("session-id").filter(|id| !id.is_null()) {
         None => Ok(None),
         Some(id) => match id.as_str() {
@@ -35,21 +37,25 @@ pub(super) fn optional_session_id(body: &RawMap) -> Result<Option<Box<str>>, Ref
 }
 
 /// The command of `renew-session-lock`.
-pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
-    let session = session_id(body)?;
+pub(super) fn renew(path: EntityPath, session: Option<Box<str>>) -> Result<CommandBuilder, Refusal> {
+    let session = needed(session)?;
     Ok(Box::new(move |ticket| Command::RenewSession { path, session, ticket }))
 }
 
 /// The command of `get-session-state`.
-pub(super) fn get_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
-    let session = session_id(body)?;
+pub(super) fn get_state(path: EntityPath, session: Option<Box<str>>) -> Result<CommandBuilder, Refusal> {
+    let session = needed(session)?;
     Ok(Box::new(move |ticket| Command::GetSessionState { path, session, ticket }))
 }
 
 /// The command of `set-session-state`. Null, nothing, or no bytes clears the state: the Go SDK writes its `nil` as an
 /// empty binary, and reads none back only from null.
-pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
-    let session = session_id(body)?;
+pub(super) fn set_state(
+    body: &RawMap,
+    path: EntityPath,
+    session: Option<Box<str>>,
+) -> Result<CommandBuilder, Refusal> {
+    let session = needed(session)?;
     let state = match body.get("session-state").filter(|state| !state.is_null()) {
         None => None,
         Some(state) => {

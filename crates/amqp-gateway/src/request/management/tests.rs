@@ -30,7 +30,7 @@ fn peek_takes_any_integer_and_bounds_the_count() {
         (AnnotationValue::Str("1"), AnnotationValue::Int(1), None),
     ];
     for (from, count, expected) in cases {
-        let found = match run(peek::command(&body(from, count), path(), 100)) {
+        let found = match run(peek::command(&body(from, count), path(), None, 100)) {
             Ok(Command::Peek { from: SequenceNumber(from), count, bytes: 100, .. }) => Some((from, count)),
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => {
@@ -49,7 +49,7 @@ fn a_deletion_in_bulk_is_bounded() {
     for (asked, expected) in cases {
         let body = RawMap::with_string_keys(&[("message-count", AnnotationValue::Int(asked))]);
         let now = Timestamp::from_millis(7);
-        let found = run(delete::command(&body, path(), now)).ok().map(|command| match command {
+        let found = run(delete::command(&body, path(), None, now)).ok().map(|command| match command {
             Command::DeleteMessages { count, before, session: None, .. } if before == now => count,
             other => panic!("{other:?}"),
         });
@@ -83,7 +83,7 @@ fn every_disposition_status_has_its_outcome() {
             ("deadletter-description", AnnotationValue::Str("d")),
             ("properties-to-modify", AnnotationValue::Raw(modify)),
         ]);
-        let found = run(locks::update(&body, path())).ok().map(|command| match command {
+        let found = run(locks::update(&body, path(), None)).ok().map(|command| match command {
             Command::SettleByToken { outcome, .. } => match outcome {
                 broker_core::Outcome::Complete => "Complete".to_owned(),
                 broker_core::Outcome::Release(p) => format!("Release({})", p.0.len()),
