@@ -68,6 +68,7 @@ declare_with_broker(
     {
         "schedule-and-cancel": {},
         "session-accept": SESSIONS,
+        "session-lost": SESSIONS,
         "slow-listener": {},
         "clock-advance": {"lock_duration": "PT5M"},
     },

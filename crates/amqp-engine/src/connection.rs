@@ -409,6 +409,15 @@ impl Connection {
         self.fail_on_error(result);
     }
 
+    /// Puts the detaches that wait to be written in front of the dispositions that are pushed from here on. Otherwise all
+    /// dispositions go first.
+    pub fn flush_detaches(&mut self) {
+        if self.output.has_teardown() {
+            let (endpoints, mut context) = self.parts();
+            endpoints.flush(&mut context);
+        }
+    }
+
     /// Lets the peer send `credit` deliveries from here on, on a link that we receive on.
     pub fn grant_credit(&mut self, link: LinkKey, credit: u32) {
         if let Some(session) = self.endpoints.session_mut(link.session) {

@@ -63,6 +63,7 @@ var cases = map[string]func(queue string){
 	"session-state":                          sessionState,
 	"session-listing":                        sessionListing,
 	"session-deferred":                       sessionDeferred,
+	"session-lost":                           sessionLost,
 	"sessions-beside-a-sender":               sessionsBesideSender,
 	"topics/each-subscription-gets-its-copy": eachCopy,
 	"topics/copies-are-settled-apart":        settledApart,

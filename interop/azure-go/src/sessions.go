@@ -159,6 +159,28 @@ func sessionDeferred(queue string) {
 	same(*dead.SessionID, "s", "session of the dead letter")
 }
 
+// With a broker of its own, whose clock is moved. A receiver that finds its link gone settles by lock token, accepts the session
+// again, and tries once more: four times with growing pauses, whatever the options of the client say.
+func sessionLost(queue string) {
+	client := connect()
+	defer client.Close(everything)
+	sendTo(senderOf(client, queue), "s", "first", "second")
+	receiver := accept(client, queue, "s")
+	message := one(receiver, "first")
+	advanceClock(6 * time.Minute)
+	refused(receiver.CompleteMessage(everything, message, nil), azservicebus.CodeLockLost)
+	check(receiver.Close(everything))
+	second := connect()
+	defer second.Close(everything)
+	next := accept(second, queue, "s")
+	again := one(next, "first")
+	same(again.DeliveryCount, 2, "deliveries")
+	refused(receiver.CompleteMessage(everything, message, nil), azservicebus.CodeClosed)
+	check(next.CompleteMessage(everything, again, nil))
+	complete1(next, "second")
+	empty(next)
+}
+
 // Sessions are accepted, used and given up on the connection on which a sender goes on.
 func sessionsBesideSender(queue string) {
 	client := connect()

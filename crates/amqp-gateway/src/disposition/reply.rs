@@ -4,6 +4,7 @@
 
 use amqp_codec::performative::DeliveryState;
 use amqp_engine::DeliveryId;
+use broker_core::SettleError;
 
 use super::{rules::WireOutcome, settle::Settlements};
 use crate::{condition::Refusal, correlation::SessionNumber};
@@ -28,6 +29,11 @@ impl Settlements<'_> {
     /// The settlement of a delivery changed nothing.
     pub(crate) fn on_refused(&mut self, session: SessionNumber, delivery: u32, refusal: &Refusal) {
         self.cx.spans.settled(session, (delivery, delivery), true, self.cx.now);
+        // The SDK for Go takes a rejected delivery for settled. Where the link goes on, it accepts the session again, settles once more,
+        // and reports success.
+        if *refusal == Refusal::Settle(SettleError::SessionLockLost) {
+            self.cx.engine.flush_detaches();
+        }
         let error = self.cx.error(refusal, "");
         let state = DeliveryState::Rejected(Some(Box::new(error)));
         self.ends.sessions.settle_sent(self.cx, session, delivery, state);

@@ -53,6 +53,8 @@ mod settlements;
 #[cfg(test)]
 mod spans;
 #[cfg(test)]
+mod stale_locks;
+#[cfg(test)]
 mod subscribers;
 #[cfg(test)]
 mod tiers;

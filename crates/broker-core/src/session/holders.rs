@@ -17,6 +17,7 @@ use crate::{
         partition::SequenceCursor,
         session_id::{SESSION_ID_CHARS_MAX, check_session_id},
         sessions::{Acceptor, Holder, Session, SessionLock, SessionNumber},
+        slot::Slot,
     },
 };
 
@@ -107,8 +108,22 @@ impl SessionHolders<'_> {
         let Some(sessions) = self.state.store(queue).and_then(|store| store.sessions.as_ref()) else {
             return;
         };
-        let Some(number) = sessions.find(id) else { return };
-        let lock = sessions.get(number).map(Session::lock);
+        if let Some(number) = sessions.find(id) {
+            self.end_if_lapsed(cx, queue, number);
+        }
+    }
+
+    /// The session of a message, whose lock may have ended unnoticed: its holder is detached.
+    pub(crate) fn end_lapsed_of(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, sequence: u64) {
+        let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
+        if let Some(number) = slot.map(Slot::session) {
+            self.end_if_lapsed(cx, queue, number);
+        }
+    }
+
+    fn end_if_lapsed(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, number: SessionNumber) {
+        let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
+        let lock = sessions.and_then(|sessions| sessions.get(number)).map(Session::lock);
         if matches!(lock, Some(SessionLock::Held(holder)) if cx.now >= holder.until) {
             cx.release_budget = self.lose_session(cx, queue, number, cx.release_budget);
             self.state.messages.entities.rearm(queue);

@@ -12,6 +12,7 @@ use crate::{
     namespace::Namespace,
     output_coalescer::{Answer, Removal},
     record::OpenRecord,
+    session::holders::SessionHolders,
 };
 
 /// Settles messages and renews their locks.
@@ -51,6 +52,10 @@ impl Settlements<'_> {
         match (done, ticket) {
             (Ok(()), Some(ticket)) => cx.answer(Answer::Settled, ticket),
             (Err(error), Some(ticket)) => {
+                // The holder hears that its session is lost before it hears that its settlement came too late.
+                if error == SettleError::SessionLockLost {
+                    SessionHolders::of(self.state).end_lapsed_of(cx, lock.queue, lock.sequence);
+                }
                 cx.reply(Effect::SettleRefused { ticket, error });
             }
             (Err(error), None) if completes => self.completed_too_late(cx, lock, error),
