@@ -282,12 +282,20 @@ impl<'a> Attacher<'a> {
             NodeName::Cbs => NODE_MESSAGE_BYTES,
             // A message to schedule that is too large comes in, so that its request is answered: the SDK for .NET waits
             // for the answer alone.
-            NodeName::Management(_) => {
-                self.cx.config.max_message_bytes.saturating_mul(2).saturating_add(NODE_MESSAGE_BYTES)
+            NodeName::Management(path) => {
+                let largest = self.largest_scheduled(path);
+                largest.saturating_mul(2).saturating_add(NODE_MESSAGE_BYTES)
             }
         };
         self.cx.engine.accept_link(key, reply_to(attach, limit, Dialect::ServiceBus));
         Ok(())
+    }
+
+    /// Largest message that a request to a management node may schedule, in bytes. An entity with a limit of its own may take
+    /// more than the tier does: that is known where the client has a sender to it.
+    fn largest_scheduled(&self, path: &EntityPath) -> u64 {
+        let largest = self.cx.client.dialect().largest_message(&self.cx.config);
+        self.ends.links.largest_sent_to(path).map_or(largest, |own| own.max(largest))
     }
 
     /// The link that asked for a dynamic node may be back.

@@ -75,6 +75,11 @@ impl Sender {
         Some((self.attach.take()?, self.max_message_bytes))
     }
 
+    /// Largest message that it takes, in bytes.
+    pub(super) const fn max_message_bytes(&self) -> u64 {
+        self.max_message_bytes
+    }
+
     /// Whether its attach is answered.
     pub(super) const fn is_open(&self) -> bool {
         self.attach.is_none()

@@ -125,6 +125,17 @@ impl LinkTable {
         self.get(id).map_or("", Link::entity_name)
     }
 
+    /// Largest message that senders of the peer to an entity take, in bytes.
+    pub(super) fn largest_sent_to(&self, path: &EntityPath) -> Option<u64> {
+        let senders = self.open().filter_map(|(_, link)| match &link.kind {
+            LinkKind::Sender(sender) if sender.is_open() => Some(sender),
+            _ => None,
+        });
+        let of_entity = senders
+            .filter(|sender| sender.path().is_some_and(|own| own.entity.eq_ignore_ascii_case(&path.entity)));
+        of_entity.map(|sender| sender.max_message_bytes()).max()
+    }
+
     /// The session that the receiver of this name was given at this entity.
     pub(crate) fn session_of(&self, receiver: &str, path: &EntityPath) -> Option<&str> {
         let find = |detached| {
