@@ -12,9 +12,17 @@ use broker_core::{
 };
 
 use crate::{
-    address::AddressError, connection::placement::PlacementRefusal, dynamic::refusal::DynamicRefusal,
-    fault_injection::table::FaultKind, link::selector::SelectorError, refusal_log::Severity,
+    address::AddressError, connection::placement::PlacementRefusal, dialect::Dialect,
+    dynamic::refusal::DynamicRefusal, fault_injection::table::FaultKind, link::selector::SelectorError,
+    refusal_log::Severity,
 };
+
+/// An argument out of its form.
+const ARGUMENT_ERROR: Name = ("com.microsoft:argument-error", 400);
+/// An argument out of its range.
+const ARGUMENT_OUT_OF_RANGE: Name = ("com.microsoft:argument-out-of-range", 400);
+/// The same for a plain client.
+const INVALID_FIELD: Name = ("amqp:invalid-field", 400);
 
 /// Reason of a refusal, by the gateway or by the core.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -248,9 +256,9 @@ impl Refusal {
             }
             Self::EntityDisabled { .. } => ("com.microsoft:entity-disabled", 403),
             Self::OutOfRange { .. } | Self::TooLong { .. } | Self::BatchLength { .. } => {
-                ("com.microsoft:argument-out-of-range", 400)
+                ARGUMENT_OUT_OF_RANGE
             }
-            Self::BadRequest { .. } | Self::BadAnnotation { .. } => ("com.microsoft:argument-error", 400),
+            Self::BadRequest { .. } | Self::BadAnnotation { .. } => ARGUMENT_ERROR,
             Self::Unauthorized { .. }
             | Self::ClaimExpired { .. }
             | Self::BadToken { .. }
@@ -284,6 +292,16 @@ impl Refusal {
             Self::Failed | Self::Unexpected => ("amqp:internal-error", 500),
         };
         Named { condition, status }
+    }
+}
+
+impl Refusal {
+    /// The condition for a peer of this dialect. An argument that is no good has a condition of AMQP itself, which a plain client
+    /// knows. What AMQP has no condition for, such as a lock that has ended, keeps that of Service Bus.
+    pub(crate) fn condition_for(&self, dialect: Dialect) -> &'static str {
+        let condition = self.named().condition;
+        let is_argument = condition == ARGUMENT_ERROR.0 || condition == ARGUMENT_OUT_OF_RANGE.0;
+        if dialect == Dialect::Plain && is_argument { INVALID_FIELD.0 } else { condition }
     }
 }
 
@@ -353,7 +371,7 @@ fn attach(error: &AttachError) -> Name {
         AttachError::Subscription(error) | AttachError::NotCreated(error) => entity(error),
         AttachError::SessionLocked(_) => ("com.microsoft:session-cannot-be-locked", 410),
         AttachError::SessionTimeout => ("com.microsoft:timeout", 408),
-        AttachError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
+        AttachError::SessionIdTooLong { .. } => ARGUMENT_OUT_OF_RANGE,
         AttachError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         AttachError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
         AttachError::InvalidName(_) => ("amqp:invalid-field", 400),
@@ -368,7 +386,7 @@ fn publish(error: &PublishError) -> Name {
         | PublishError::WrongKind { .. }
         | PublishError::SessionRequired(_)
         | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
-        PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
+        PublishError::SessionIdTooLong { .. } => ARGUMENT_OUT_OF_RANGE,
         PublishError::QuotaExceeded(error) => quota_error(error),
         PublishError::TooManyCopies { .. } | PublishError::TooMuchAtOnce { .. } => {
             ("amqp:resource-limit-exceeded", 403)
@@ -420,12 +438,8 @@ fn entity(error: &EntityError) -> Name {
             ("com.microsoft:entity-already-exists", 409)
         }
         EntityError::MessageNotFound { .. } => ("com.microsoft:message-not-found", 404),
-        EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. } => {
-            ("com.microsoft:argument-out-of-range", 400)
-        }
-        EntityError::ForwardTarget { .. } | EntityError::ForwardTargetMissing { .. } => {
-            ("com.microsoft:argument-error", 400)
-        }
+        EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. } => ARGUMENT_OUT_OF_RANGE,
+        EntityError::ForwardTarget { .. } | EntityError::ForwardTargetMissing { .. } => ARGUMENT_ERROR,
         EntityError::InvalidName(_) => ("amqp:invalid-field", 400),
         EntityError::Storage => ("amqp:internal-error", 500),
     }

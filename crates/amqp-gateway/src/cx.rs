@@ -14,6 +14,7 @@ use crate::{
     condition::Refusal,
     config::{GatewayConfig, Now},
     connection::{Client, record::ConnectionRecord},
+    dialect::Dialect,
     otel_spans::MessageSpans,
     refusal_log::Severity,
     tracking::Tracking,
@@ -44,15 +45,26 @@ pub(crate) struct Cx {
 impl Cx {
     /// The error that tells a client of a refusal. `place` is the entity it happened at, empty for none.
     pub(crate) fn error(&mut self, refusal: &Refusal, place: &str) -> Error {
+        self.error_to(self.client.dialect(), refusal, place)
+    }
+
+    /// The same on a link of this dialect, which may be another than its connection's.
+    pub(crate) fn error_to(&mut self, dialect: Dialect, refusal: &Refusal, place: &str) -> Error {
+        let condition = refusal.condition_for(dialect);
         Error {
-            condition: Symbol::from_static(refusal.named().condition),
-            description: Some(self.error_text(refusal, place)),
+            condition: Symbol::from_static(condition),
+            description: Some(self.text_of(refusal, condition, place)),
             info: None,
         }
     }
 
-    /// The text that tells a client of a refusal.
+    /// The text that tells a client of a refusal in the answer of a node.
     pub(crate) fn error_text(&mut self, refusal: &Refusal, place: &str) -> String {
+        self.text_of(refusal, refusal.named().condition, place)
+    }
+
+    /// The text that tells a client of a refusal, beside this condition.
+    fn text_of(&mut self, refusal: &Refusal, condition: &str, place: &str) -> String {
         let server = &self.config.server_name;
         let place = if place.is_empty() { server.clone() } else { format!("{server}:{place}") };
         let frame = usize::try_from(self.engine.peer().max_frame_size).unwrap_or(usize::MAX);
@@ -60,7 +72,6 @@ impl Cx {
         let text = self.tracking.tracked(&refusal.text(), &place, self.now.utc, room);
         self.record.add_if_nameless(refusal, self.client.grants(), self.engine.peer());
         // A user quotes the tracking id to the operator, who finds the refusal by it.
-        let condition = refusal.named().condition;
         let (log, namespace) = (&self.config.refusals, self.record.namespace());
         log.write(self.now.instant, refusal.severity(), namespace, condition, &text);
         text

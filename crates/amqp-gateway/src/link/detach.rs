@@ -124,7 +124,7 @@ impl<'a> Detacher<'a> {
     /// Detaches a link with an error.
     pub(crate) fn detach(&mut self, id: LinkId, refusal: &Refusal) {
         let Some(link) = self.ends.links.get(id).filter(|link| !link.detached_by_broker) else { return };
-        let error = self.cx.error(refusal, link.entity_name());
+        let error = self.cx.error_to(link.dialect, refusal, link.entity_name());
         self.detach_with(id, error);
     }
 

@@ -286,7 +286,7 @@ impl<'a> Publisher<'a> {
         let Some(link) = self.ends.links.get(tracked.link) else { return };
         let LinkKind::Sender(sender) = &link.kind else { return };
         let (anonymous, takes_rejected) = (sender.path().is_none(), sender.takes_rejected());
-        let mut error = self.cx.error(refusal, link.entity_name());
+        let mut error = self.cx.error_to(link.dialect, refusal, link.entity_name());
         if anonymous && !tracked.tag.is_too_long() {
             error = with_delivery_tag(error, &tracked.tag);
         }

@@ -106,6 +106,7 @@ fn a_bad_delay_is_rejected_and_nothing_is_stored() {
         let state = send(&mut world, client, &delayed(name, value));
         let DeliveryState::Rejected(Some(error)) = state else { panic!("{name}: {state:?}") };
         assert!(error.description.as_ref().is_some_and(|text| text.contains(name)), "{error:?}");
+        assert_eq!(error.condition, "amqp:invalid-field");
     }
     assert_eq!(world.bytes_of("q"), 0);
     assert_eq!(send(&mut world, client, &delayed(DELAY, AnnotationValue::Long(1))), DeliveryState::Accepted);

@@ -145,6 +145,39 @@ fn too_large_and_too_long_messages_are_rejected_and_their_link_stays() {
 }
 
 #[test]
+fn a_plain_client_is_told_of_a_bad_argument_with_a_condition_of_amqp() {
+    let long = "x".repeat(129);
+    let due = "x-opt-scheduled-enqueue-time";
+    let annotated = |name: &str, value| {
+        MessageBuilder::new().message_annotations(RawMap::with_symbol_keys(&[(name, value)]))
+    };
+    let cases = [
+        MessageBuilder::new().property(PropertyField::GroupId, AnnotationValue::Str(&long)),
+        annotated("x-opt-partition-key", AnnotationValue::Str(&long)),
+        annotated(due, AnnotationValue::Str("tomorrow")),
+    ];
+    for (number, message) in cases.into_iter().enumerate() {
+        let message = message.data(b"m").build();
+        for (is_service_bus, family) in [(false, "amqp:invalid-field"), (true, "com.microsoft:argument-")] {
+            let mut world = World::new();
+            let client = if is_service_bus { world.service_bus() } else { world.plain() };
+            world.script(client).attach_sender(0, 1, "s", Some("q"));
+            world.run();
+            let condition = sent(&mut world, client, 0, &message).unwrap();
+            assert!(condition.starts_with(family), "{number} {is_service_bus}: {condition}");
+        }
+    }
+    // An empty batch.
+    let mut world = World::new();
+    let client = world.plain();
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    let empty = MessageBuilder::new().data(b"").build();
+    let found = sent(&mut world, client, BATCH_FORMAT, &empty);
+    assert!(found.is_none_or(|condition| !condition.starts_with("com.microsoft:")));
+}
+
+#[test]
 fn a_full_entity_refuses_by_its_name_and_numbers() {
     let mut world = World::new();
     let client = world.service_bus();
