@@ -53,7 +53,7 @@ pub(crate) struct Dialect {
     pub(crate) locking: Modes,
     pub(crate) deleting: Modes,
     /// Properties of attaches.
-    pub(crate) properties: fn() -> Option<RawMap>,
+    pub(crate) properties: fn(Role) -> Option<RawMap>,
     /// Receivers have none of them, unless they ask for the next session.
     pub(crate) bare_receivers: bool,
     /// The link whose messages requests name as theirs.
@@ -162,7 +162,7 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
         (attach.snd_settle_mode, attach.rcv_settle_mode) = modes;
         let names_a_node = format!("{:?}", attach.source).contains('$');
         let is_bare = self.dialect.bare_receivers && attach.role == Role::Receiver && !names_a_node;
-        attach.properties = if is_bare { None } else { (self.dialect.properties)() };
+        attach.properties = if is_bare { None } else { (self.dialect.properties)(attach.role) };
         let asked = attach.clone();
         let answer = self.client.attach(channel, attach);
         // go-amqp fails otherwise; .NET loses messages without being told.

@@ -37,7 +37,7 @@ pub(crate) const DOTNET: Dialect = Dialect {
     sending: (Some(SenderSettleMode::Unsettled), None),
     locking: (None, SECOND),
     deleting: (SETTLED, None),
-    properties: || {
+    properties: |_| {
         Some(RawMap::with_symbol_keys(&[("com.microsoft:timeout", AnnotationValue::Uint(60_000))]))
     },
     bare_receivers: true,

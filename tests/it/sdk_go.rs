@@ -32,7 +32,7 @@ pub(crate) const GO: Dialect = Dialect {
     sending: (Some(SenderSettleMode::Mixed), FIRST),
     locking: (None, Some(ReceiverSettleMode::Second)),
     deleting: (SETTLED, FIRST),
-    properties: || None,
+    properties: |_| None,
     bare_receivers: false,
     associated_link: None,
     session_filter: described_session,

@@ -4,7 +4,7 @@
 use amqp_codec::{
     performative::{DeliveryState, Error, Modified, Open, Source},
     raw::{AnnotationValue, RawMap, RawValue},
-    types::{ReceiverSettleMode, SenderSettleMode},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
     value::Value,
 };
 
@@ -33,11 +33,12 @@ pub(crate) const JAVA: Dialect = Dialect {
     sending: (UNSETTLED, FIRST),
     locking: (UNSETTLED, SECOND),
     deleting: (Some(SenderSettleMode::Settled), FIRST),
-    properties: || {
-        Some(RawMap::with_symbol_keys(&[
-            ("com.microsoft:timeout", AnnotationValue::Uint(59_000)),
-            ("com.microsoft:entity-type", AnnotationValue::Int(0)),
-        ]))
+    // Only receivers name the kind of their entity.
+    properties: |role| {
+        let time_out = ("com.microsoft:timeout", AnnotationValue::Uint(59_000));
+        let kind = ("com.microsoft:entity-type", AnnotationValue::Int(0));
+        let kind = (role == Role::Receiver).then_some(kind);
+        Some(RawMap::with_symbol_keys(&[time_out].into_iter().chain(kind).collect::<Vec<_>>()))
     },
     bare_receivers: false,
     associated_link: None,

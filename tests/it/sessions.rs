@@ -54,7 +54,7 @@ pub(crate) fn asking_of(sdk: &Sdk<'_>, entity: &str, handle: u32, session: Optio
     attach.target = Some(Target::new("identifier"));
     (attach.snd_settle_mode, attach.rcv_settle_mode) = dialect.locking;
     let is_bare = dialect.bare_receivers && session.is_some();
-    attach.properties = if is_bare { None } else { (dialect.properties)() };
+    attach.properties = if is_bare { None } else { (dialect.properties)(Role::Receiver) };
     attach
 }
 

@@ -1,6 +1,7 @@
 //! Kind of node that a client requests.
 //!
-//! JMS clients name it by a capability of source or target, those without a destination by an annotation of the message.
+//! JMS clients name it by a capability of source or target, those without a destination by an annotation of the message, SDKs of
+//! Service Bus by a property of the link.
 //! Others write a prefix of `ActiveMQ`'s brokers in front of the name.
 //!
 //! Invariant: what two of them say is either the same, or refused.
@@ -12,6 +13,8 @@ use amqp_codec::{
 use broker_core::{Command, NodeKind};
 
 use crate::{address, condition::Refusal};
+
+const ENTITY_TYPE: &str = "com.microsoft:entity-type";
 
 /// The kind that an attach asks for; `None`: any.
 pub(crate) fn of_attach(attach: &Attach, is_sender: bool) -> Result<Option<NodeKind>, Refusal> {
@@ -26,7 +29,17 @@ pub(crate) fn of_attach(attach: &Attach, is_sender: bool) -> Result<Option<NodeK
     let Some((address, capabilities)) = terminus else { return Ok(None) };
     let named = capabilities.iter().filter_map(of_capability);
     let prefix = address.as_ref().and_then(Address::as_str).and_then(address::kind);
-    agreed(named.chain(prefix))
+    agreed(named.chain(prefix).chain(of_property(attach)))
+}
+
+/// The kind that an SDK of Service Bus names by a property of its link. A subscription (2) and a filter rule (7) have addresses that
+/// nothing else has; the links of a management node have a text there.
+fn of_property(attach: &Attach) -> Option<NodeKind> {
+    match attach.properties.as_ref()?.get(ENTITY_TYPE)?.as_i64()? {
+        0 => Some(NodeKind::Queue),
+        1 => Some(NodeKind::Topic),
+        _ => None,
+    }
 }
 
 /// The kind that a message to the anonymous terminus asks for: by the prefix of its `to`, and by what JMS clients annotate.

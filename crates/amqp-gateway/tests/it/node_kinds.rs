@@ -165,3 +165,28 @@ fn without_auto_create_a_missing_node_is_not_found() {
         assert_eq!(receiver.map(|_| ()), refused, "{capability}");
     }
 }
+
+#[test]
+fn an_sdk_that_names_another_kind_than_that_of_the_entity_is_refused() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    // Entity, value of the property, whether the entity is of that kind.
+    let cases =
+        [("q", 0, true), ("q", 1, false), ("t", 0, false), ("t", 1, true), ("q", 2, true), ("t", -1, true)];
+    for (entity, value, fits) in cases {
+        let mut attach = Attach::new("sender", SENDER, Role::Sender);
+        (attach.source, attach.target) = (Some(Source::new("here")), Some(Target::new(entity)));
+        attach.initial_delivery_count = Some(0);
+        let kind = ("com.microsoft:entity-type", AnnotationValue::Int(value));
+        attach.properties = Some(RawMap::with_symbol_keys(&[kind]));
+        world.script(client).attach(0, attach);
+        world.run();
+        let (_, detaches) = world.link_frames(client);
+        let refused = detaches.first().map(|detach| detach.error.as_ref().unwrap().condition.as_str());
+        assert_eq!(refused, (!fits).then_some("amqp:not-allowed"), "{entity} {value}");
+        world.script(client).detach(0, SENDER, true);
+        world.run();
+        world.received(client);
+    }
+}

@@ -1,5 +1,6 @@
 use amqp_codec::{
     performative::{Address, Attach, Source, Target, TargetTerminus},
+    raw::{AnnotationValue, RawMap},
     types::{Role, Symbol},
 };
 use broker_core::NodeKind;
@@ -82,5 +83,28 @@ fn a_message_asks_by_its_annotation_or_by_the_prefix_of_to() {
     ];
     for (to, annotation, kind) in cases {
         assert_eq!(of_message(to, annotation), kind, "{to} {annotation:?}");
+    }
+}
+
+#[test]
+fn an_sdk_names_the_kind_by_a_property_of_its_link() {
+    use NodeKind::{Queue, Topic};
+    let cases = [
+        (AnnotationValue::Int(0), Ok(Some(Queue))),
+        (AnnotationValue::Int(1), Ok(Some(Topic))),
+        (AnnotationValue::Ulong(1), Ok(Some(Topic))),
+        (AnnotationValue::Int(2), Ok(None)),
+        (AnnotationValue::Int(7), Ok(None)),
+        (AnnotationValue::Int(-1), Ok(None)),
+        (AnnotationValue::Str("entity-mgmt"), Ok(None)),
+        (AnnotationValue::Null, Ok(None)),
+    ];
+    for (value, kind) in cases {
+        for role in [Role::Sender, Role::Receiver] {
+            let mut attach = Attach::new("link", 0, role);
+            (attach.source, attach.target) = (Some(Source::new("a")), Some(Target::new("a")));
+            attach.properties = Some(RawMap::with_symbol_keys(&[("com.microsoft:entity-type", value)]));
+            assert_eq!(of_attach(&attach, role == Role::Sender), kind, "{value:?} {role:?}");
+        }
     }
 }
