@@ -8,8 +8,8 @@ use std::{
 };
 
 use amqp_codec::{
-    performative::{DeliveryState, Performative},
-    types::ReceiverSettleMode,
+    performative::{Attach, DeliveryState, Performative, Source, Target},
+    types::{ReceiverSettleMode, Role},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
@@ -71,6 +71,31 @@ fn messages_show_in_the_metrics_as_they_come_and_go() {
     assert!(
         sample(&text, "ferrybus_core_queue_time_seconds_count{shard=\"0\"}").is_some_and(|count| count > 0.0)
     );
+}
+
+#[test]
+fn dynamic_nodes_show_in_the_metrics_of_their_namespace() {
+    let broker = Broker::with(|config| config.max_dynamic_nodes_per_connection = 1);
+    let figures = || {
+        let text = scrape(broker.address);
+        ["", "_created_total", "_refused_total"].map(|ending| {
+            sample(&text, &format!("ferrybus_namespace_dynamic_nodes{ending}{{namespace=\"default\"}}"))
+        })
+    };
+    let dynamic = |handle: u32| {
+        let mut attach = Attach::new(format!("dynamic-{handle}"), handle, Role::Receiver);
+        attach.source = Some(Source { dynamic: true, ..Source::default() });
+        attach.target = Some(Target::new("here"));
+        attach
+    };
+    assert_eq!(figures(), [Some(0.0), Some(0.0), Some(0.0)]);
+    let mut client = broker.plain();
+    client.attach(0, dynamic(1));
+    assert_eq!(figures(), [Some(1.0), Some(1.0), Some(0.0)]);
+    assert_eq!(client.refused(0, dynamic(2)).condition, "amqp:resource-limit-exceeded");
+    assert_eq!(figures(), [Some(1.0), Some(1.0), Some(1.0)]);
+    client.close();
+    until(|| figures() == [Some(0.0), Some(1.0), Some(1.0)]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ struct OwnedNode {
     creator: (Box<str>, Role),
     /// The core has opened the link, so the node is there.
     is_open: bool,
-    _permit: DynamicNodePermit,
+    permit: DynamicNodePermit,
 }
 
 impl DynamicNodeTable {
@@ -51,7 +51,7 @@ impl DynamicNodeTable {
         permit: DynamicNodePermit,
     ) {
         self.by_creator.insert(link, node.clone());
-        self.nodes.insert(node, OwnedNode { creator, is_open: false, _permit: permit });
+        self.nodes.insert(node, OwnedNode { creator, is_open: false, permit });
     }
 
     /// Whether an entity is a node of this connection.
@@ -74,8 +74,10 @@ impl DynamicNodeTable {
 
     /// The core has opened a link.
     pub(crate) fn on_opened(&mut self, link: LinkId) {
-        if let Some(node) = self.by_creator.get(&link).and_then(|node| self.nodes.get_mut(node)) {
-            node.is_open = true;
+        if let Some(node) = self.by_creator.get(&link).and_then(|node| self.nodes.get_mut(node))
+            && !std::mem::replace(&mut node.is_open, true)
+        {
+            node.permit.note_created();
         }
     }
 

@@ -3,6 +3,8 @@
 //! Invariant: a node is asked for only by a client with the right to have dynamic nodes, and within the limits of its connection and
 //! of the broker.
 
+use std::sync::Arc;
+
 use amqp_codec::performative::Attach;
 use broker_auth::{Right, Scope};
 use broker_core::{AttachError, DynamicNode, EntityPath, SubQueue, is_dynamic_name};
@@ -11,7 +13,10 @@ use crate::{
     condition::Refusal,
     cx::Cx,
     dynamic::{
-        pool::DynamicNodePermit, refusal::DynamicRefusal, request::DynamicRequest, table::DynamicNodeTable,
+        pool::{DynamicNodePermit, DynamicNodePool},
+        refusal::DynamicRefusal,
+        request::DynamicRequest,
+        table::DynamicNodeTable,
     },
 };
 
@@ -31,12 +36,10 @@ impl OpeningNode {
         let request = DynamicRequest::of(attach)?;
         let claim = cx.client.claim_dynamic(cx.now.unix_seconds())?;
         let pool = &cx.config.dynamic_nodes;
-        let limit = pool.connection_limit();
-        if nodes.len() >= limit {
-            return Err(Refusal::Dynamic(DynamicRefusal::ConnectionLimit { limit }));
-        }
-        let limit = pool.limit();
-        let permit = pool.take().ok_or(Refusal::Dynamic(DynamicRefusal::BrokerLimit { limit }))?;
+        let permit = permit(pool, nodes).map_err(|refusal| {
+            pool.note_refused();
+            Refusal::Dynamic(refusal)
+        })?;
         let chance = pool.chance(cx.tracking.client(), nodes.next_number());
         let node = request.node(chance);
         request.grant(attach, node.name());
@@ -47,6 +50,18 @@ impl OpeningNode {
     pub(super) fn path(&self) -> EntityPath {
         EntityPath { entity: self.node.name().into(), sub_queue: SubQueue::Main }
     }
+}
+
+/// A permit for one node more of a connection.
+fn permit(
+    pool: &Arc<DynamicNodePool>,
+    nodes: &DynamicNodeTable,
+) -> Result<DynamicNodePermit, DynamicRefusal> {
+    let limit = pool.connection_limit();
+    if nodes.len() >= limit {
+        return Err(DynamicRefusal::ConnectionLimit { limit });
+    }
+    pool.take().ok_or(DynamicRefusal::BrokerLimit { limit: pool.limit() })
 }
 
 /// The right by which the peer may send to an entity or receive from it. For its own dynamic nodes that is the right to have

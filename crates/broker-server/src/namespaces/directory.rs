@@ -109,7 +109,7 @@ impl NamespaceDirectory {
             NamespaceDefinition::of_default(),
             executor,
             default_authority,
-            Arc::clone(&gateway),
+            &gateway,
             Arc::clone(&ingress_credit),
         ));
         served.take_keys();
@@ -255,7 +255,7 @@ impl NamespaceDirectory {
             definition,
             Arc::clone(executor),
             authority,
-            Arc::clone(&self.gateway),
+            &self.gateway,
             Arc::clone(&self.ingress_credit),
         ));
         served.take_keys();

@@ -52,9 +52,11 @@ impl ServedNamespace {
         definition: NamespaceDefinition,
         executor: Arc<Executor>,
         authority: Arc<Authority>,
-        gateway: Arc<GatewayConfig>,
+        gateway: &GatewayConfig,
         all: Arc<IngressCredit>,
     ) -> Self {
+        let dynamic_nodes = Arc::new(gateway.dynamic_nodes.of_another_namespace());
+        let gateway = Arc::new(GatewayConfig { dynamic_nodes, ..gateway.clone() });
         let served = Self {
             id: NamespaceId::of(&definition),
             name: Arc::from(&*definition.name),

@@ -18,7 +18,7 @@ pub(crate) struct ShownNamespace {
 }
 
 /// Families with one sample of each namespace, in the order of [`ShownNamespace::figures`]: name, type and help.
-const FAMILIES: [(&str, &str, &str); 17] = [
+const FAMILIES: [(&str, &str, &str); 20] = [
     ("namespace_entities", "gauge", "Queues, topics and subscriptions of a namespace"),
     ("namespace_live_bytes", "gauge", "Bytes of a namespace's records that are still needed"),
     ("namespace_appended_bytes", "counter", "Bytes of records that a namespace has written"),
@@ -58,6 +58,13 @@ const FAMILIES: [(&str, &str, &str); 17] = [
         "counter",
         "Work that connections of a namespace have caused outside of the node, in units of about 100 ns",
     ),
+    ("namespace_dynamic_nodes", "gauge", "Dynamic nodes of a namespace"),
+    ("namespace_dynamic_nodes_created", "counter", "Dynamic nodes that were created in a namespace"),
+    (
+        "namespace_dynamic_nodes_refused",
+        "counter",
+        "Dynamic nodes that were not created because their connection or the broker had as many as it may",
+    ),
     ("namespace_weight", "gauge", "Weight of a namespace where several want more than there is"),
     ("namespace_held", "gauge", "Whether a namespace takes no connections"),
 ];
@@ -67,6 +74,7 @@ impl ShownNamespace {
     pub(crate) fn new(served: &ServedNamespace, node: Option<&NodeView>) -> Self {
         let definition = served.definition();
         let of_node = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
+        let dynamic_nodes = &served.gateway.dynamic_nodes;
         let figures = [
             of_node.map_or(0, |figures| figures.entities),
             of_node.map_or(0, |figures| figures.live_bytes),
@@ -83,6 +91,9 @@ impl ShownNamespace {
             served.ingress_credit.bytes() as u64,
             served.send_rate.waits(),
             served.gateway_work().0,
+            dynamic_nodes.count() as u64,
+            dynamic_nodes.created(),
+            dynamic_nodes.refused(),
             u64::from(definition.settings.weight),
             u64::from(!served.is_open()),
         ];

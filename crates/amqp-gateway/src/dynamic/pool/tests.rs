@@ -17,6 +17,22 @@ fn as_many_permits_are_given_as_the_limit_says() {
 }
 
 #[test]
+fn namespaces_count_their_own_nodes_and_share_the_limit() {
+    let one = Arc::new(DynamicNodePool::new([1; 16], 2, 1));
+    let other = Arc::new(one.of_another_namespace());
+    let (first, second) = (one.take().expect("there is room"), other.take().expect("there is room"));
+    assert!(one.take().is_none() && other.take().is_none());
+    assert_eq!((one.count(), other.count()), (1, 1));
+    second.note_created();
+    one.note_refused();
+    assert_eq!((one.created(), one.refused()), (0, 1));
+    assert_eq!((other.created(), other.refused()), (1, 0));
+    drop(first);
+    assert_eq!((one.count(), other.count()), (0, 1));
+    assert!(other.take().is_some());
+}
+
+#[test]
 fn names_differ_by_key_client_and_number() {
     let mut seen = BTreeSet::new();
     for key in [[1; 16], [2; 16]] {
