@@ -135,3 +135,26 @@ fn a_plain_client_sends_a_thousand_messages_in_one_transaction_and_an_sdk_a_hund
         assert_eq!(world.active("q"), if is_service_bus { 0 } else { most });
     }
 }
+
+#[test]
+fn a_request_to_a_management_node_may_have_twice_the_largest_message_of_its_dialect() {
+    const BESIDE: u64 = 64 << 10;
+    for (is_service_bus, own, largest) in [
+        (true, None, TIER),
+        // The limit of the queue is known where the client has a sender to it.
+        (true, Some(30_000), 30_000),
+        (true, Some(5_000), TIER),
+        (false, None, MOST),
+    ] {
+        let mut world = world();
+        world.create("own", EntitySettings { max_message_bytes: own, ..EntitySettings::default() });
+        let client = if is_service_bus { world.service_bus() } else { world.plain() };
+        if own.is_some() {
+            announced(&mut world, client, Some("own"));
+        }
+        world.script(client).attach_sender(0, 2, "requests", Some("own/$management"));
+        world.run();
+        let (attaches, _) = world.link_frames(client);
+        assert_eq!(attaches[0].max_message_size, Some(largest * 2 + BESIDE), "{is_service_bus} {own:?}");
+    }
+}
