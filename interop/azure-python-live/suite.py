@@ -49,7 +49,8 @@ def play(files: list[str]) -> list[dict[str, object]]:
     command = [
         sys.executable, "-m", "pytest", "-p", "testbed", "-q", "--no-header", "--tb=short", "--show-capture=no",
         "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "-o", "junit_family=xunit2",
-        "-W", "ignore", "-n", str(SIDE_BY_SIDE), "--timeout", str(TEST_SECONDS_MAX), "--junit-xml", str(REPORT), *files,
+        "-W", "ignore", "-n", str(SIDE_BY_SIDE), "--dist", "worksteal", "--timeout", str(TEST_SECONDS_MAX),
+        "--junit-xml", str(REPORT), *files,
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run(command, cwd=TESTS, env=environment, check=False)
