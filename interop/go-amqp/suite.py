@@ -17,6 +17,7 @@ from external import (
     declare_with_broker,
     declare_with_namespaces,
 )
+from texts import declare_texts_of
 
 program = [str(HERE / "build" / "suite")]
 suite = Suite("go-amqp", anonymous=True)
@@ -51,6 +52,7 @@ declare(
 )
 declare_with_broker(suite, program, {"delivery-delay": {}})
 declare_restart(suite, program)
+declare_texts_of(suite, program)
 declare_with_namespaces(suite, program, "namespaces")
 
 if __name__ == "__main__":

@@ -114,6 +114,7 @@ class Broker {
       ...["--config", config],
       "--testing",
       ...(options.anonymous ? ["--anonymous", "allow"] : []),
+      ...(options.autoCreate ? ["--auto-create"] : []),
       ...["--tls-certificate", tls.certificate, "--tls-key", tls.key],
       ...addresses.flatMap((address) => ["--listen-tls", `${address}:${broker.tlsPort}`]),
     ];

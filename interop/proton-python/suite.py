@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from declared import suite
 
 # Each of these declares the cases of one subject.
+import addresses
 import contents
 import delays
 import largest
@@ -21,6 +22,7 @@ import sending
 import subscribers
 import transactions
 
+addresses.declare(suite)
 subscribers.declare(suite)
 dynamic.declare(suite)
 suite.skip("send-batch", "Proton for Python cannot set the message format of a transfer")

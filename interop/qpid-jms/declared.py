@@ -20,6 +20,7 @@ from external import (
 )
 from java import program_of
 from provider import Provider
+from texts import declare_texts_of
 
 BY_LOCK = {"hold": "lock"}
 A_MEBIBYTE = {"max_message_bytes": "1 MiB"}
@@ -83,6 +84,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
         },
     )
     declare_restart(suite, program)
+    declare_texts_of(suite, program)
     declare_with_namespaces(suite, program, "namespaces")
     declare_failures(suite, program)
     declare_login(suite, program)

@@ -10,6 +10,7 @@ const delays = require("./delays.js");
 const largest = require("./largest.js");
 const login = require("./login.js");
 const dynamic = require("./dynamic.js");
+const addresses = require("./addresses.js");
 const teams = require("./teams.js");
 
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
@@ -577,6 +578,7 @@ delays.declare(suite);
 largest.declare(suite);
 login.declare(suite);
 dynamic.declare(suite);
+addresses.declare(suite);
 teams.declare(suite);
 
 suite.run();

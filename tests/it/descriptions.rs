@@ -11,7 +11,7 @@ use std::{
 };
 
 use broker_admin::{Answer, Host, Match, Method, Namespace, Query, Request, Route, Step, begin};
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityKind, Timestamp};
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityKind, NameScope, Timestamp};
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use broker_node::Node;
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ impl Broker {
         self.now = Timestamp::from_millis(self.now.as_millis() + 1_500);
         let mut step = begin(Request {
             method,
-            route: Route::parse(path).unwrap(),
+            route: Route::parse(path, NameScope::ServiceBus).unwrap(),
             query: Query::parse("api-version=2021-05").unwrap(),
             condition: condition.map(Match::parse),
             body: body.as_bytes(),

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod absurd_times;
 #[cfg(test)]
+mod address_texts;
+#[cfg(test)]
 mod administration;
 #[cfg(test)]
 mod bad_administration;

@@ -1,13 +1,25 @@
 //! AMQP addresses: an entity, its management node, or `$cbs`.
 //!
-//! All dialects share one grammar (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
-//! `/queues/NAME`, a prefix that names the kind of the node, or the bare name.
+//! All dialects share the forms (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
+//! `/queues/NAME`, a prefix that names the kind of the node, or the bare name. To a plain client a bare name is text, in which nothing
+//! is decoded; to one of Service Bus it is the path of a URI (decision 56).
 //!
 //! Invariant: two spellings of one entity give the same path but for ASCII case, and parsing never panics.
 
+mod forms;
+pub(crate) mod prefixes;
+
 use std::borrow::Cow;
 
-use broker_core::{EntityPath, NodeKind, SubQueue};
+use broker_core::{
+    EntityPath, NameError, NodeKind, SubQueue, check_name_text, is_dynamic_name, is_service_bus_name,
+};
+
+use self::{
+    forms::{EXCHANGES, QUEUES, is_of_rabbit, path_of_any_uri, uri_path},
+    prefixes::AddressPrefixes,
+};
+use crate::dialect::Dialect;
 
 /// Node that an address names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -50,7 +62,7 @@ impl NodeName {
 
     /// True for an address of this node.
     pub(crate) fn is_named(&self, address: &str) -> bool {
-        match parse(address) {
+        match AddressSyntax::SERVICE_BUS.parse(address) {
             Ok(Node::Cbs) => *self == Self::Cbs,
             Ok(Node::Management(path)) => self.is(&Self::Management(path)),
             _ => false,
@@ -73,47 +85,93 @@ pub(crate) enum AddressError {
     /// RabbitMQ's `/exchanges/…`.
     #[error("exchange addresses are not supported")]
     Exchange,
+    /// No entity can have this name.
+    #[error("{0}")]
+    Name(NameError),
     /// A node that takes no messages.
     #[error("the address names a node that takes no messages")]
     NotAQueue,
 }
 
-/// Prefixes of addresses that name the kind of a node. `ActiveMQ` writes the first four, Artemis' manual proposes the others.
-const SCHEMES: [(&str, NodeKind); 6] = [
-    ("queue://", NodeKind::Queue),
-    ("topic://", NodeKind::Topic),
-    ("temp-queue://", NodeKind::TemporaryQueue),
-    ("temp-topic://", NodeKind::TemporaryTopic),
-    ("anycast://", NodeKind::Queue),
-    ("multicast://", NodeKind::Topic),
-];
-
-/// Those of Artemis 1 look like the beginning of a name. They stay part of it: an entity may have been called so.
-const NAME_PREFIXES: [(&str, NodeKind); 2] =
-    [("jms.queue.", NodeKind::Queue), ("jms.topic.", NodeKind::Topic)];
-
-/// The kind that an address names by a prefix.
-pub(crate) fn kind(address: &str) -> Option<NodeKind> {
-    let mut prefixes = SCHEMES.iter().chain(&NAME_PREFIXES);
-    prefixes.find(|(prefix, _)| address.starts_with(prefix)).map(|(_, kind)| *kind)
+/// Syntax of the addresses of one client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressSyntax<'a> {
+    dialect: Dialect,
+    /// Those of plain clients; Service Bus has the built-in ones.
+    prefixes: Option<&'a AddressPrefixes>,
 }
 
-/// Reads an address.
-pub(crate) fn parse(address: &str) -> Result<Node, AddressError> {
-    if let Some(name) = SCHEMES.iter().find_map(|(prefix, _)| address.strip_prefix(prefix)) {
-        return bare(name);
-    }
-    if let Some(name) = address.strip_prefix("/queues/") {
-        return named(&decode(name).ok_or(AddressError::BadEscape)??);
-    }
-    if address.starts_with("/exchanges/") {
-        return Err(AddressError::Exchange);
-    }
-    bare(without_authority(address))
+impl AddressSyntax<'static> {
+    /// That of Service Bus.
+    pub(crate) const SERVICE_BUS: Self = Self { dialect: Dialect::ServiceBus, prefixes: None };
 }
 
-/// Reads a bare name. It is what the client typed: a stray `%` belongs to it.
-fn bare(path: &str) -> Result<Node, AddressError> {
+impl<'a> AddressSyntax<'a> {
+    /// That of a dialect, with these prefixes for plain clients.
+    pub(crate) const fn of(dialect: Dialect, prefixes: &'a AddressPrefixes) -> Self {
+        match dialect {
+            Dialect::ServiceBus => AddressSyntax::SERVICE_BUS,
+            Dialect::Plain => Self { dialect, prefixes: Some(prefixes) },
+        }
+    }
+
+    fn prefixes(self) -> &'a AddressPrefixes {
+        self.prefixes.unwrap_or_else(|| AddressPrefixes::built_in())
+    }
+
+    fn is_uri(self, address: &str) -> bool {
+        self.dialect == Dialect::Plain && uri_path(address).is_some()
+    }
+
+    /// The kind that an address names by a prefix.
+    pub(crate) fn kind(self, address: &str) -> Option<NodeKind> {
+        if is_of_rabbit(address) || self.is_uri(address) {
+            return None;
+        }
+        self.prefixes().split(address)?.0.kind
+    }
+
+    /// Reads an address.
+    pub(crate) fn parse(self, address: &str) -> Result<Node, AddressError> {
+        let node = self.node(address)?;
+        if self.dialect == Dialect::Plain
+            && let Node::Entity(path) | Node::Management(path) = &node
+        {
+            check_name_text(&path.entity).map_err(AddressError::Name)?;
+        }
+        Ok(node)
+    }
+
+    fn node(self, address: &str) -> Result<Node, AddressError> {
+        if let Some(name) = address.strip_prefix(QUEUES) {
+            return named(&decode(name).ok_or(AddressError::BadEscape)??);
+        }
+        if address.starts_with(EXCHANGES) {
+            return Err(AddressError::Exchange);
+        }
+        if self.is_uri(address) {
+            return decoded(uri_path(address).unwrap_or_default());
+        }
+        match (self.prefixes().split(address), self.dialect) {
+            (Some((_, name)), Dialect::Plain) => named(name),
+            (None, Dialect::Plain) => named(address),
+            (Some((prefix, name)), Dialect::ServiceBus) if !prefix.is_part_of_name => decoded(name),
+            (_, Dialect::ServiceBus) => decoded(path_of_any_uri(address)),
+        }
+    }
+
+    /// Whether a client may mean this entity by this address. A client of Service Bus names only what the cloud can, or writes an
+    /// address as RabbitMQ does, as no SDK would.
+    pub(crate) fn may_name(self, address: &str, entity: &str) -> bool {
+        self.dialect == Dialect::Plain
+            || address.starts_with(QUEUES)
+            || is_service_bus_name(entity)
+            || is_dynamic_name(entity)
+    }
+}
+
+/// Reads the path of a URI. A stray `%` belongs to it.
+fn decoded(path: &str) -> Result<Node, AddressError> {
     match decode(path) {
         Some(decoded) => named(&decoded?),
         None => named(path),
@@ -132,17 +190,6 @@ pub(crate) fn resource(path: &EntityPath, management: bool) -> String {
         text.push_str("/$management");
     }
     text
-}
-
-/// Path of a URI, after scheme and authority; any other text unchanged.
-fn without_authority(address: &str) -> &str {
-    let Some((scheme, rest)) = address.split_once("://") else { return address };
-    let is_scheme = !scheme.is_empty()
-        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-    if !is_scheme {
-        return address;
-    }
-    rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("")
 }
 
 /// Percent-decoding after RFC 3986 (`+` stays `+`). `None` for a broken escape.

@@ -276,6 +276,7 @@ impl Refusal {
                 AddressError::Empty
                 | AddressError::BadEscape
                 | AddressError::NotUtf8
+                | AddressError::Name(_)
                 | AddressError::NotAQueue => ("amqp:invalid-field", 400),
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),

@@ -9,7 +9,10 @@ use std::{
 
 use broker_core::Timestamp;
 
-use crate::{dynamic::pool::DynamicNodePool, fault_injection::table::Faults, refusal_log::RefusalLog};
+use crate::{
+    address::prefixes::AddressPrefixes, dynamic::pool::DynamicNodePool, fault_injection::table::Faults,
+    refusal_log::RefusalLog,
+};
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +90,8 @@ pub struct GatewayConfig {
     pub max_unread_answer_bytes: u64,
     /// The dynamic nodes of all connections: their limits and the key of their names.
     pub dynamic_nodes: Arc<DynamicNodePool>,
+    /// Prefixes of the addresses of plain clients.
+    pub address_prefixes: AddressPrefixes,
     /// Make spans of the messages that belong to a trace.
     pub traces: bool,
     /// The log of refusals, of all connections.
@@ -119,6 +124,7 @@ impl Default for GatewayConfig {
             max_unread_cbs_bytes: 1 << 20,
             max_unread_answer_bytes: 64 << 20,
             dynamic_nodes: Arc::default(),
+            address_prefixes: AddressPrefixes::default(),
             traces: false,
             refusals: Arc::default(),
             faults: None,

@@ -11,6 +11,7 @@ use broker_auth::{Right, Scope};
 use broker_core::{Command, EntityPath, LockId, Outcome, QueueId, SequenceNumber, SettleError};
 
 use crate::{
+    address::AddressSyntax,
     condition::Refusal,
     config::{GatewayConfig, Now},
     connection::{Client, record::ConnectionRecord},
@@ -43,6 +44,11 @@ pub(crate) struct Cx {
 }
 
 impl Cx {
+    /// Syntax of the addresses of a peer of this dialect.
+    pub(crate) fn addresses(&self, dialect: Dialect) -> AddressSyntax<'_> {
+        AddressSyntax::of(dialect, &self.config.address_prefixes)
+    }
+
     /// The error that tells a client of a refusal. `place` is the entity it happened at, empty for none.
     pub(crate) fn error(&mut self, refusal: &Refusal, place: &str) -> Error {
         self.error_to(self.client.dialect(), refusal, place)

@@ -117,7 +117,8 @@ pub(crate) fn throttle(
     delivery: &IncomingDelivery,
     cx: &Cx,
 ) -> Option<Refusal> {
-    let named = if sender.path().is_none() { sender.destination(delivery, cx).ok() } else { None };
+    let named =
+        if sender.path().is_none() { sender.destination(delivery, link.dialect, cx).ok() } else { None };
     let entity = named.as_ref().map_or_else(|| link.entity_name(), |(path, _)| &path.entity);
     strike(entity, cx, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
 }

@@ -51,6 +51,7 @@ mod transaction;
 mod transfer;
 mod turn_work;
 
+pub use address::prefixes::{ADDRESS_PREFIXES_MAX, AddressPrefix, AddressPrefixError, AddressPrefixes};
 /// Facts that the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};

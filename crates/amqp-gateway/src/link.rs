@@ -62,7 +62,7 @@ impl Link {
             LinkKind::Sender(sender) => sender.via(),
             _ => None,
         };
-        let via = via.map(|via| (Cow::Owned(Scope::of(&address::resource(via, false))), Right::Send));
+        let via = via.map(|via| (Cow::Owned(Scope::of_name(&address::resource(via, false))), Right::Send));
         self.claim.iter().map(|(scope, right)| (Cow::Borrowed(scope), *right)).chain(via)
     }
 

@@ -4,8 +4,27 @@
 //! and no slash twice.
 
 use broker_core::Timestamp;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::{Host, Query, time, xml};
+
+/// Characters to escape in the path of a URL: what RFC 3986 has no place for there. No name that Service Bus can spell has one.
+const NOT_IN_PATHS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Head of an entry, in front of its description: path, title and times.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +149,7 @@ fn put_link(out: &mut String, relation: &str, put_target: impl FnOnce(&mut Strin
 fn put_url(out: &mut String, host: &Host, query: &Query, path: &str) {
     xml::escape(out, host.base());
     out.push('/');
-    xml::escape(out, path);
+    xml::escape(out, &utf8_percent_encode(path, NOT_IN_PATHS).to_string());
     out.push_str("?api-version=");
     xml::escape(out, &query.version);
 }

@@ -235,7 +235,8 @@ fn content<'a>(entry: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
 
 fn title(entry: Node<'_, '_>) -> String {
     let title = entry.children().find(|node| node.has_tag_name((xml::ATOM, "title")));
-    title.and_then(|title| title.text()).unwrap_or_default().trim().to_owned()
+    // A name may begin and end with spaces, and has no line breaks.
+    title.and_then(|title| title.text()).unwrap_or_default().trim_matches(char::is_control).to_owned()
 }
 
 #[cfg(test)]

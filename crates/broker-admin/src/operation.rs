@@ -4,8 +4,8 @@
 //! slice of a page. What changes an entity was computed from the very state that it replaces.
 
 use broker_core::{
-    Command, Effect, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, RULES_PER_TOPIC, Rule,
-    StoredRule, SubQueue, Ticket, Timestamp,
+    Command, Effect, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntitySettings,
+    RULES_PER_TOPIC, Rule, StoredRule, SubQueue, Ticket, Timestamp,
 };
 use broker_filter::Filter;
 use roxmltree::Node;
@@ -121,6 +121,9 @@ pub(crate) const TICKET: Ticket = Ticket(0);
 pub fn begin(request: Request<'_>) -> Step {
     let Request { method, route, query, condition, body, host, namespace, now } = request;
     let context = Context { host, query, now };
+    if let Some(name) = route.entity().filter(|name| !context.query.names.includes(name)) {
+        return Step::Answer(unspelled(&context, method, &route, name, condition.is_some()));
+    }
     match (method, route) {
         (Method::Get, Route::Namespace) => Step::Answer(context.namespace(namespace)),
         (Method::Get, Route::List(kind)) => list(context, PageBuilder::of(Collection::Kind(kind))),
@@ -157,6 +160,22 @@ pub fn begin(request: Request<'_>) -> Step {
             delete::rule(context, &subscription, name, condition)
         }
         _ => Step::Answer(Answer::error(405, "Method Not Allowed. The path does not take this method.")),
+    }
+}
+
+/// The answer to a request for an entity whose name Service Bus cannot spell: as if there was none.
+fn unspelled(context: &Context, method: Method, route: &Route, name: &str, is_update: bool) -> Answer {
+    match (method, route) {
+        (Method::Get, Route::Entity(_) | Route::Rules(_)) => context.empty_feed(),
+        (Method::Get, Route::Subscriptions(topic)) => {
+            PageBuilder::of(Collection::Subscriptions(topic.clone())).empty(context)
+        }
+        (Method::Get, Route::Subscription(whole)) => Answer::missing(whole),
+        (Method::Get, Route::Rule(_, rule)) => Answer::missing(rule),
+        (Method::Put, Route::Entity(_)) if !is_update => {
+            Answer::refused(&EntityError::InvalidName(name.into()))
+        }
+        _ => Answer::missing(name),
     }
 }
 
@@ -237,6 +256,9 @@ fn put(
     }
     let kind = description.kind;
     let (settings, ticket) = (Box::new(description.created()), TICKET);
+    if let Err(error) = context.check_targets(&settings, None) {
+        return Step::Answer(Answer::refused(&error));
+    }
     let command = match rule {
         Some(rule) if is_subscription => {
             Command::CreateSubscription { name: name.clone(), settings, rules: vec![rule], ticket }
@@ -276,6 +298,31 @@ fn put_rule(
 }
 
 impl Context {
+    /// Refuses to forward to an entity that the request cannot spell, as to one that is missing. A target that the entity has
+    /// stays: `before`.
+    fn check_targets(
+        &self,
+        settings: &EntitySettings,
+        before: Option<&EntitySettings>,
+    ) -> Result<(), EntityError> {
+        let targets = [
+            ("ForwardTo", &settings.forward_to, before.map(|it| &it.forward_to)),
+            (
+                "ForwardDeadLetteredMessagesTo",
+                &settings.forward_dead_lettered_to,
+                before.map(|it| &it.forward_dead_lettered_to),
+            ),
+        ];
+        for (property, target, before) in targets {
+            if let Some(target) = target.as_ref().filter(|target| !self.query.names.includes(target))
+                && before.is_none_or(|before| before.as_ref() != Some(target))
+            {
+                return Err(EntityError::ForwardTargetMissing { property, target: target.clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// Changes or makes an entity, and shows it as it is then.
     fn store(self, command: Command, name: Box<str>, status: u16, change: Option<Box<Change>>) -> Step {
         let commands = vec![command, describe(&name)];

@@ -53,7 +53,7 @@ impl PageBuilder {
         let top = self.wanted(query);
         let start = self.last.clone().map_or(PageStart::Skip(query.skip), PageStart::Behind);
         match &self.collection {
-            Collection::Kind(kind) => EntityQuery::Kind { kind: *kind, start, top },
+            Collection::Kind(kind) => EntityQuery::Kind { kind: *kind, names: query.names, start, top },
             Collection::Subscriptions(topic) => {
                 EntityQuery::Subscriptions { topic: topic.clone(), start, top }
             }
@@ -86,6 +86,12 @@ impl PageBuilder {
         } else {
             PageProgress::Incomplete(self)
         }
+    }
+
+    /// The page of a list without entries.
+    pub(crate) fn empty(mut self, context: &Context) -> Answer {
+        self.pieces.push(String::new());
+        self.finish(context, false)
     }
 
     fn finish(mut self, context: &Context, has_more: bool) -> Answer {

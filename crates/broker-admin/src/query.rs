@@ -2,6 +2,7 @@
 //!
 //! Invariant: a page is never larger than [`TOP_MAX`].
 
+use broker_core::NameScope;
 use percent_encoding::percent_decode_str;
 
 /// Entities of a page when the request does not say.
@@ -23,12 +24,21 @@ pub struct Query {
     /// `total-size=true`: the size in a description is that of the whole entity, with partitions too. Ours: `ferrybus`
     /// means sizes as the configuration does.
     pub is_total_size: bool,
+    /// `all-names=true`: the request is about all entities, those that Service Bus cannot spell too. Ours: `ferrybus` manages
+    /// them so.
+    pub names: NameScope,
 }
 
 impl Query {
     /// Reads a query, still percent-encoded. What is not known is ignored.
     pub fn parse(query: &str) -> Result<Self, String> {
-        let mut read = Self { version: Box::default(), skip: 0, top: TOP_DEFAULT, is_total_size: false };
+        let mut read = Self {
+            version: Box::default(),
+            skip: 0,
+            top: TOP_DEFAULT,
+            is_total_size: false,
+            names: NameScope::ServiceBus,
+        };
         for pair in query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
@@ -43,6 +53,7 @@ impl Query {
                 }
                 "$skip" => read.skip = number()?,
                 "$top" => read.top = number()?,
+                "all-names" if value == "true" => read.names = NameScope::All,
                 "total-size" => read.is_total_size = value == "true",
                 _ => {}
             }

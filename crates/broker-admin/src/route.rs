@@ -3,7 +3,7 @@
 //! Invariant: two spellings of a path that differ in the case of its fixed words, in slashes at its ends or in
 //! escapes give the same route.
 
-use broker_core::EntityKind;
+use broker_core::{EntityKind, NameScope, split_subscription};
 use percent_encoding::percent_decode_str;
 
 /// Resource that a path names.
@@ -37,8 +37,8 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// Reads the path of a request, still percent-encoded.
-    pub fn parse(path: &str) -> Result<Self, RouteError> {
+    /// Reads the path of a request about entities of this scope, still percent-encoded.
+    pub fn parse(path: &str, names: NameScope) -> Result<Self, RouteError> {
         let path = percent_decode_str(path).decode_utf8().map_err(|_| RouteError::NotText)?;
         let path = path.trim_matches('/');
         let lower = path.to_ascii_lowercase();
@@ -51,10 +51,10 @@ impl Route {
             name if name.starts_with('$') && !name.contains('/') => return Ok(Self::Entity(path.into())),
             _ => {}
         }
-        if lower
-            .split('/')
-            .any(|segment| segment.is_empty() || segment.starts_with('$') && segment != "$default")
-        {
+        if lower.split('/').any(|segment| {
+            segment.is_empty() && names == NameScope::ServiceBus
+                || segment.starts_with('$') && segment != "$default"
+        }) {
             return Err(RouteError::Unknown);
         }
         Self::below_topic(path).map_or_else(|| Ok(Self::Entity(path.into())), Ok)
@@ -73,6 +73,17 @@ impl Route {
             [own, rules] if is_rules(rules) => Some(Self::Rules(whole(own))),
             [own, rules, rule] if is_rules(rules) => Some(Self::Rule(whole(own), (*rule).into())),
             _ => None,
+        }
+    }
+
+    /// The queue or topic that it is about, or whose parts; `None`: it is about the namespace.
+    pub(crate) fn entity(&self) -> Option<&str> {
+        match self {
+            Self::Namespace | Self::List(_) => None,
+            Self::Entity(name) | Self::Subscriptions(name) => Some(name),
+            Self::Subscription(name) | Self::Rules(name) | Self::Rule(name, _) => {
+                Some(split_subscription(name).map_or(name, |(topic, _)| topic))
+            }
         }
     }
 

@@ -252,7 +252,7 @@ impl Authority {
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
     /// permits less than before, or is gone: links that it let in have to be looked at.
     pub fn set_entity_rules(&self, entity: &str, rules: Vec<EntityRule>) -> bool {
-        let scope = Scope::of(entity);
+        let scope = Scope::of_name(entity);
         // No entity is the whole namespace.
         !scope.is_namespace() && self.entity_keys.replace(&scope, rules)
     }

@@ -142,7 +142,7 @@ impl EntityKeys {
         if by_entity.is_empty() {
             return Vec::new();
         }
-        let above = place.ancestry().map(Scope::of).filter(|entity| entity.holds(place));
+        let above = place.ancestry().map(Scope::of_name).filter(|entity| entity.holds(place));
         let keys = above.filter_map(|entity| by_entity.get(&entity)).flatten();
         keys.filter(|held| token.is_by(held.name())).cloned().collect()
     }

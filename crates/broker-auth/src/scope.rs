@@ -1,7 +1,7 @@
 //! Places in the namespace, and how the many spellings of one become equal.
 //!
-//! Invariant: two texts that differ in scheme, port, case of ASCII letters, or doubled or trailing slashes alone
-//! name the same place; a place covers itself and what lies below it, never a sibling whose name only starts alike.
+//! Invariant: two URIs that differ in scheme, port, case of ASCII letters, or doubled or trailing slashes alone
+//! name the same place, and two names that differ in the case of ASCII letters or in slashes at their ends; a place covers itself and what lies below it, never a sibling whose name only starts alike.
 
 use std::{fmt, net::Ipv4Addr};
 
@@ -15,6 +15,21 @@ impl Scope {
     /// The whole namespace.
     pub fn namespace() -> Self {
         Self::default()
+    }
+
+    /// The place of an entity or node by its very name, in which `?`, `://` and doubled slashes are text (decision 56).
+    pub fn of_name(name: &str) -> Self {
+        Self(name.trim_matches('/').to_ascii_lowercase().into_boxed_str())
+    }
+
+    /// The place that an operator has written: the name of an entity, or a URI such as `sb://localhost:5672/orders`.
+    pub fn of_configured(text: &str) -> Self {
+        match text.split_once("://") {
+            Some((scheme, _)) if URI_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)) => {
+                Self::of(text)
+            }
+            _ => Self::of_name(text),
+        }
     }
 
     /// The place that an address names: a path such as `orders/$DeadLetterQueue`, or a URI such as
@@ -33,9 +48,10 @@ impl Scope {
     /// The place that the path of a URL names, in which letters may be escaped: clients of HTTP sign the whole URL as
     /// they send it. What is not text once it is decoded stays as it is, and names nothing.
     fn of_url_path(path: &str) -> Self {
-        let path = path.split('?').next().unwrap_or_default();
-        let decoded = percent_encoding::percent_decode_str(path).decode_utf8();
-        Self::normal(decoded.as_deref().unwrap_or(path))
+        let Self(path) = Self::of_path(path);
+        // Slashes that are escaped belong to a name.
+        let decoded = percent_encoding::percent_decode_str(&path).decode_utf8();
+        Self::of_name(decoded.as_deref().unwrap_or(&path))
     }
 
     fn normal(path: &str) -> Self {
@@ -138,7 +154,7 @@ fn belongs(below: &str) -> bool {
 
 fn parent(path: &str) -> Option<&str> {
     match path.rfind('/') {
-        Some(at) => path.get(..at),
+        Some(at) => path.get(..at).map(|above| above.trim_end_matches('/')),
         None => (!path.is_empty()).then_some(""),
     }
 }
@@ -163,6 +179,9 @@ fn names_a_host(segment: &str, ours: &HostNames) -> bool {
         || CLOUD_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
         || ours.contains(&name)
 }
+
+/// Schemes of the URIs that an operator may write for the name of an entity.
+const URI_SCHEMES: [&str; 5] = ["sb", "amqp", "amqps", "http", "https"];
 
 /// Host suffixes of the cloud service.
 const CLOUD_SUFFIXES: [&str; 3] =

@@ -343,7 +343,8 @@ pub enum Command {
         expected: Option<EntityVersion>,
         ticket: Ticket,
     },
-    /// Look for an entity. Answer as for `CreateEntity`: refused as `EntityError::NotFound` where it is missing.
+    /// Look for the entity that a token of Service Bus is for. Answer as for `CreateEntity`: refused as `EntityError::NotFound` where it
+    /// is missing, or has a name that Service Bus cannot spell.
     FindEntity {
         path: EntityPath,
         /// Entities whose names begin with this one's and a slash count, too.

@@ -44,6 +44,10 @@ pub use effect::{Effect, QueueInfo, SessionGrant};
 pub use entity::authorization::{AccessRight, AuthorizationRule, KeyText};
 pub use entity::dynamic::{DYNAMIC_PREFIX, DynamicNode, LifetimePolicy, is_dynamic_name};
 pub use entity::error::{EntityError, RULES_PER_TOPIC, SUBSCRIPTIONS_PER_TOPIC};
+pub use entity::name::{
+    NAME_BYTES_MAX, NameError, NameScope, check_name, check_name_text, is_service_bus_name,
+    split_subscription,
+};
 pub use entity::node_kind::NodeKind;
 pub use entity::path::{EntityPath, SubQueue};
 pub use entity::property::{EntityProperty, PropertyRow, PropertyType, SettingValue};

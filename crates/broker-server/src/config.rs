@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
 
-use amqp_gateway::{ALL_DYNAMIC_NODES, CONNECTION_DYNAMIC_NODES};
+use amqp_gateway::{ALL_DYNAMIC_NODES, AddressPrefixes, CONNECTION_DYNAMIC_NODES};
 use broker_auth::{Authority, Credentials};
 use broker_core::{CoreConfig, EntityKind, EntitySettings, NamespaceSettings, Rule, namespace_key};
 use broker_log::JournalConfig;
@@ -78,6 +78,8 @@ pub struct ServerConfig {
     pub entities: Vec<EntityPlan>,
     /// Create a queue when a client attaches to a missing one, in each namespace.
     pub auto_create: bool,
+    /// Prefixes of the addresses of plain clients.
+    pub address_prefixes: AddressPrefixes,
     /// Credentials of the default namespace and their rights.
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
@@ -143,6 +145,7 @@ impl Default for ServerConfig {
             core: CoreConfig::default(),
             entities: Vec::new(),
             auto_create: false,
+            address_prefixes: AddressPrefixes::default(),
             authority: Arc::new(Authority::new(Credentials::default())),
             key_sources: Vec::new(),
             default_namespace: None,

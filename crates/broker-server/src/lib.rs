@@ -64,6 +64,8 @@ mod work_pace;
 mod write_timeout;
 mod wrong_protocol;
 
+/// Prefixes of addresses, a part of [`ServerConfig`].
+pub use amqp_gateway::{AddressPrefix, AddressPrefixError, AddressPrefixes};
 pub use config::{EntityPlan, MissingRight, NamespacePlan, ServerConfig};
 pub use host_table::{HostLookup, HostTable, NameConflict};
 pub use in_process::{InProcessClient, InProcessShards};

@@ -392,6 +392,7 @@ fn gateway_config(config: &ServerConfig) -> Result<GatewayConfig, StartError> {
         link_idle_time_out: config.link_idle_time_out,
         open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
+        address_prefixes: config.address_prefixes.clone(),
         traces: config.observe.telemetry.is_some(),
         refusals: Arc::new(RefusalLog::new(config.observe.refusals_per_minute)),
         faults: config.testing.then(Arc::default),

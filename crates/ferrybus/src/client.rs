@@ -34,6 +34,7 @@ pub(crate) mod rules;
 mod send;
 pub(crate) mod sessions;
 pub(crate) mod top;
+mod wire_address;
 
 pub(crate) use bench::bench;
 pub(crate) use clock::{advance_clock, show_clock};

@@ -11,7 +11,7 @@ use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
 use crate::{
-    entity_name::check_name,
+    entity_name::check_service_bus_name,
     failure::{Failure, unreadable},
     size_and_duration::Span,
     suggest::suggest,
@@ -128,7 +128,7 @@ fn object<'v>(entity: &'v Value, what: &str) -> Result<&'v Map<String, Value>, I
 }
 
 fn check_entity_name(name: &str) -> Result<(), InvalidConfig> {
-    check_name(name)
+    check_service_bus_name(name)
         .map_err(|failure| InvalidConfig(failure.to_string().replace("error: ", "").replace('\n', "; ")))
 }
 

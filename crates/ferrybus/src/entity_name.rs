@@ -1,24 +1,28 @@
 //! Names of entities, as configuration files may have them.
 //!
-//! Invariant: a name that passes is one that the core and the SDKs take.
+//! Invariant: a name that passes is one that the core takes.
+
+use broker_core::{NAME_BYTES_MAX, is_service_bus_name, split_subscription};
 
 use crate::failure::Failure;
 
-/// Names as the broker allows them, those of the emulator's schema among them: letters, digits, `.`, `-`, `_`, `~`, and
-/// `/` between; at most 260 bytes.
+/// Checks the name of a queue or topic.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
-    let good = name.len() <= NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
-        && !name.ends_with(['.', '/'])
-        && name.bytes().all(inside);
-    if good {
-        return Ok(());
-    }
-    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic")).hint(format_args!(
-        "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_`, `~` or `/`, with a letter or digit in front and no `.` or `/` behind"
-    )))
+    broker_core::check_name(name).map_err(|error| {
+        let name = name.escape_debug();
+        Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic: {error}")).hint(format_args!(
+            "names are any text of 1 to {NAME_BYTES_MAX} bytes without control characters, with no `/` in front or behind, and \
+             no part that begins with `$`"
+        ))
+    })
 }
 
-/// Longest name, in bytes.
-const NAME_BYTES_MAX: usize = 260;
+/// Checks the name of a queue or topic in a file of Service Bus.
+pub(crate) fn check_service_bus_name(name: &str) -> Result<(), Failure> {
+    if is_service_bus_name(name) && split_subscription(name).is_none() {
+        return Ok(());
+    }
+    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic")).hint(
+        "names have 1 to 260 letters, digits, `.`, `-`, `_`, `~` or `/`, with a letter or digit in front and no `.` or `/` behind",
+    ))
+}

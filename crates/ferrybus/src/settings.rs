@@ -22,6 +22,7 @@ use crate::{
     words,
 };
 
+mod address_prefix;
 mod bounds;
 mod check;
 mod config_file;
@@ -75,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) auto_create: Option<bool>,
     /// Without effect ([`limit::REMOVED`]).
     expiry: Option<IgnoredAny>,
+    /// Prefixes of addresses of plain clients, beside the built-in ones.
+    address_prefix: Vec<address_prefix::AddressPrefixEntry>,
     /// The tier of the service that the broker behaves as.
     #[serde(deserialize_with = "words::of_file")]
     pub(crate) profile: Option<Profile>,

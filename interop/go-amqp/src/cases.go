@@ -37,6 +37,7 @@ var cases = map[string]func(queue string){
 	"heartbeat":                     heartbeat,
 	"delivery-delay":                deliveryDelay,
 	"topic-selector":                selector,
+	"address-texts":                 addressTexts,
 	"dynamic-request-reply":         dynamicRequestReply,
 	"dynamic-owner":                 dynamicOwner,
 	"dynamic-end":                   dynamicEnd,

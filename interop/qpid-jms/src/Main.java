@@ -21,6 +21,7 @@ public final class Main {
         Largest.declare(CASES);
         Rollbacks.declare(CASES);
         Login.declare(CASES);
+        Addresses.declare(CASES);
     }
 
     public static void main(String[] arguments) {

@@ -302,7 +302,7 @@ impl Client {
         now: u64,
     ) -> Result<(Scope, Right), Refusal> {
         let resource = address::resource(path, management);
-        let scope = Scope::of(&resource);
+        let scope = Scope::of_name(&resource);
         match self.grants.allows(&scope, right, now) {
             Ok(()) => Ok((scope, right)),
             Err(_) => Err(Refusal::Unauthorized { claim: claim_name(right), resource }),

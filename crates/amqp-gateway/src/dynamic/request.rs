@@ -11,7 +11,7 @@ use broker_core::{DynamicNode, EntityKind, LifetimePolicy, NodeKind};
 use bytes::BytesMut;
 
 use super::refusal::DynamicRefusal;
-use crate::{condition::Refusal, link::requested_kind};
+use crate::{address::AddressSyntax, condition::Refusal, link::requested_kind};
 
 const LIFETIME_POLICY: &str = "lifetime-policy";
 const DISTRIBUTION_MODES: &str = "supported-dist-modes";
@@ -50,7 +50,8 @@ impl DynamicRequest {
         }
         let lifetime = lifetime(properties.as_ref()).map_err(Refusal::Dynamic)?;
         check_distribution_modes(properties.as_ref()).map_err(Refusal::Dynamic)?;
-        let kind = requested_kind::of_attach(attach, attach.role == Role::Sender)?;
+        let kind =
+            requested_kind::of_attach(attach, attach.role == Role::Sender, AddressSyntax::SERVICE_BUS)?;
         Ok(Self { kind: kind.map_or(EntityKind::Queue, NodeKind::entity), lifetime })
     }
 

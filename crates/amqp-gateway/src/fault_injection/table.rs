@@ -95,7 +95,7 @@ impl Faults {
         if table.faults.is_empty() {
             return None;
         }
-        let place = Scope::of(place);
+        let place = Scope::of_name(place);
         let mut all = table.faults.iter_mut();
         let (_, fault) = all.find(|(_, fault)| wanted(fault.kind) && fault.scope.covers(&place))?;
         if let Some(left) = &mut fault.left {

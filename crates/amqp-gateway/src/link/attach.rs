@@ -8,14 +8,16 @@ use amqp_codec::{
 };
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::{Right, Scope};
-use broker_core::{Command, DynamicNode, EntityPath, LinkId, NodeKind, ReceiveMode};
+use broker_core::{
+    AttachError, Command, DynamicNode, EntityPath, LinkId, NodeKind, ReceiveMode, split_subscription,
+};
 use tracing::{Span, debug};
 
 use super::{
     Link, LinkKind, Receiver, ReplyLink, Sender, SubscriptionLookup,
     attach_request::{
-        LinkTarget, has_service_bus_property, receive_mode, reply_to, requested_source, requested_target,
-        takes_rejected, transfer_destination, unsettled_policy,
+        LinkTarget, broker_address, has_service_bus_property, receive_mode, reply_to, requested_source,
+        requested_target, takes_rejected, transfer_destination, unsettled_policy,
     },
     dynamic_attach::{OpeningNode, check_managed, claim_entity},
     plain_subscription,
@@ -73,16 +75,18 @@ impl<'a> Attacher<'a> {
         if self.ends.links.len() >= limit {
             return Err(Refusal::TooManyLinks { limit });
         }
+        let is_service_bus_link = has_service_bus_property(&attach);
+        let dialect = |cx: &Cx| if is_service_bus_link { Dialect::ServiceBus } else { cx.client.dialect() };
+        let syntax = self.cx.addresses(dialect(self.cx));
         let requested = match attach.role {
-            Role::Sender => requested_target(&attach)?,
-            Role::Receiver => requested_source(&attach)?,
+            Role::Sender => requested_target(&attach, syntax)?,
+            Role::Receiver => requested_source(&attach, syntax)?,
         };
         if matches!(&requested, LinkTarget::Request(NodeName::Cbs) | LinkTarget::Reply(NodeName::Cbs)) {
             // Only Service Bus clients put tokens.
             self.cx.client.set_service_bus();
         }
-        let is_service_bus_link = has_service_bus_property(&attach);
-        let dialect = if is_service_bus_link { Dialect::ServiceBus } else { self.cx.client.dialect() };
+        let dialect = dialect(self.cx);
         if let LinkTarget::Send(Some(path)) | LinkTarget::Receive(path) = &requested {
             faults.check_attach(&path.entity, self.cx)?;
         }
@@ -142,7 +146,10 @@ impl<'a> Attacher<'a> {
             (claim, _) => claim,
         };
         via.as_ref().map(|via| self.cx.claim(via, false, Right::Send)).transpose()?;
-        let kind = requested_kind::of_attach(&attach, true)?;
+        for path in path.iter().chain(&via) {
+            self.check_name(&attach, dialect, path)?;
+        }
+        let kind = requested_kind::of_attach(&attach, true, self.cx.addresses(dialect))?;
         let name = attach.name.as_str().into();
         // A message that comes before the core has answered is judged by the core, which knows the entity.
         let most = match &path {
@@ -194,6 +201,7 @@ impl<'a> Attacher<'a> {
             Some(claim) => claim,
             None => claim_entity(self.cx, &self.ends.dynamic_nodes, &path, Right::Listen)?,
         };
+        self.check_name(&attach, dialect, &path)?;
         // A plain client's link may be one of Service Bus, for its session filter; the rule is about clients.
         if self.cx.client.dialect() == Dialect::ServiceBus {
             let session = self.ends.sessions.find(key.session()).ok_or(Refusal::Unexpected)?;
@@ -203,7 +211,7 @@ impl<'a> Attacher<'a> {
                 .map_or(Ok(()), |session| session.via_entity.check_receiver(&path))?;
         }
         let source = attach.source.as_ref();
-        let kind = requested_kind::of_attach(&attach, false)?;
+        let kind = requested_kind::of_attach(&attach, false, self.cx.addresses(dialect))?;
         let looks_on = session_filter::only_looks_on(&attach);
         let session = session_filter::requested(&attach)?.filter(|_| !looks_on);
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
@@ -273,6 +281,7 @@ impl<'a> Attacher<'a> {
             // Any right on the entity opens its management node; each operation checks its own right.
             NodeName::Management(path) => {
                 check_managed(&self.ends.dynamic_nodes, path)?;
+                self.check_name(attach, self.cx.client.dialect(), path)?;
                 let listen = self.cx.claim(path, true, Right::Listen);
                 Some(listen.or_else(|refusal| self.cx.claim(path, true, Right::Send).map_err(|_| refusal))?)
             }
@@ -296,6 +305,20 @@ impl<'a> Attacher<'a> {
     fn largest_scheduled(&self, path: &EntityPath) -> u64 {
         let largest = self.cx.client.dialect().largest_message(&self.cx.config);
         self.ends.links.largest_sent_to(path).map_or(largest, |own| own.max(largest))
+    }
+
+    /// Refuses an entity whose name the peer cannot spell, as if there was none.
+    fn check_name(&self, attach: &Attach, dialect: Dialect, path: &EntityPath) -> Result<(), Refusal> {
+        let address = broker_address(attach).unwrap_or_default();
+        if self.cx.addresses(dialect).may_name(address, &path.entity) {
+            return Ok(());
+        }
+        let (name, is_made) = (path.entity.clone(), self.cx.config.auto_create);
+        Err(Refusal::Attach(if is_made && split_subscription(&name).is_none() {
+            AttachError::InvalidName(name)
+        } else {
+            AttachError::NotFound(name)
+        }))
     }
 
     /// The link that asked for a dynamic node may be back.

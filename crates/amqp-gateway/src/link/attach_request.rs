@@ -13,7 +13,7 @@ use broker_core::{EntityPath, ReceiveMode, UnsettledPolicy};
 
 use super::granted;
 use crate::{
-    address::{self, Node, NodeName},
+    address::{AddressError, AddressSyntax, Node, NodeName},
     condition::Refusal,
     dialect::Dialect,
     disposition::rules::WireOutcome,
@@ -40,7 +40,7 @@ pub(crate) enum LinkTarget {
 }
 
 /// Target of a link on which the peer sends.
-pub(crate) fn requested_target(attach: &Attach) -> Result<LinkTarget, Refusal> {
+pub(crate) fn requested_target(attach: &Attach, syntax: AddressSyntax<'_>) -> Result<LinkTarget, Refusal> {
     let target = match &attach.target {
         Some(Target::Terminus(target)) => target,
         Some(Target::Coordinator { .. }) => return Ok(LinkTarget::Coordinate),
@@ -50,7 +50,7 @@ pub(crate) fn requested_target(attach: &Attach) -> Result<LinkTarget, Refusal> {
         return Ok(LinkTarget::Dynamic);
     }
     let Some(address) = &target.address else { return Ok(LinkTarget::Send(None)) };
-    Ok(match parse(address, "target")? {
+    Ok(match parse(address, "target", syntax)? {
         Node::Entity(path) => LinkTarget::Send(Some(path)),
         Node::Management(path) => LinkTarget::Request(NodeName::Management(path)),
         Node::Cbs => LinkTarget::Request(NodeName::Cbs),
@@ -58,7 +58,7 @@ pub(crate) fn requested_target(attach: &Attach) -> Result<LinkTarget, Refusal> {
 }
 
 /// Target of a link on which the peer receives.
-pub(crate) fn requested_source(attach: &Attach) -> Result<LinkTarget, Refusal> {
+pub(crate) fn requested_source(attach: &Attach, syntax: AddressSyntax<'_>) -> Result<LinkTarget, Refusal> {
     let Some(source) = &attach.source else {
         // Clients look a durable subscription up with a null source before they delete it.
         return Ok(LinkTarget::SubscriptionLookup);
@@ -67,16 +67,16 @@ pub(crate) fn requested_source(attach: &Attach) -> Result<LinkTarget, Refusal> {
         return Ok(LinkTarget::Dynamic);
     }
     let address = source.address.as_ref().ok_or(Refusal::NoAddress { terminus: "source" })?;
-    Ok(match parse(address, "source")? {
+    Ok(match parse(address, "source", syntax)? {
         Node::Entity(path) => LinkTarget::Receive(path),
         Node::Management(path) => LinkTarget::Reply(NodeName::Management(path)),
         Node::Cbs => LinkTarget::Reply(NodeName::Cbs),
     })
 }
 
-fn parse(address: &Address, terminus: &'static str) -> Result<Node, Refusal> {
+fn parse(address: &Address, terminus: &'static str, syntax: AddressSyntax<'_>) -> Result<Node, Refusal> {
     let address = address.as_str().ok_or(Refusal::NoAddress { terminus })?;
-    address::parse(address).map_err(|error| Refusal::Address { address: address.to_owned(), error })
+    syntax.parse(address).map_err(|error| Refusal::Address { address: address.to_owned(), error })
 }
 
 /// Final destination of messages that are sent via the link's target.
@@ -89,9 +89,10 @@ pub(crate) fn transfer_destination(attach: &Attach) -> Result<Option<EntityPath>
         return Err(Refusal::NoAddress { terminus: "transfer destination" });
     };
     let bad = |error| Refusal::Address { address: address.to_owned(), error };
-    match address::parse(address).map_err(bad)? {
+    // Only clients of Service Bus have the property.
+    match AddressSyntax::SERVICE_BUS.parse(address).map_err(bad)? {
         Node::Entity(path) => Ok(Some(path)),
-        Node::Management(_) | Node::Cbs => Err(bad(address::AddressError::NotAQueue)),
+        Node::Management(_) | Node::Cbs => Err(bad(AddressError::NotAQueue)),
     }
 }
 
@@ -100,6 +101,16 @@ pub(crate) fn takes_rejected(attach: &Attach) -> bool {
     attach.source.as_ref().is_none_or(|source| {
         source.outcomes.is_empty() || source.outcomes.iter().any(|outcome| outcome == REJECTED)
     })
+}
+
+/// The address of the broker's terminus.
+pub(super) fn broker_address(attach: &Attach) -> Option<&str> {
+    let address = match (attach.role, &attach.source, &attach.target) {
+        (Role::Receiver, Some(source), _) => source.address.as_ref(),
+        (Role::Sender, _, Some(Target::Terminus(target))) => target.address.as_ref(),
+        _ => None,
+    };
+    address?.as_str()
 }
 
 /// The address of the peer's own terminus on a link it receives on.

@@ -130,7 +130,7 @@ pub(super) fn subscriber(
 
 /// Owner of this client's subscriptions: its authentication class and name.
 fn owner(cx: &Cx, path: &EntityPath) -> Box<str> {
-    let scope = Scope::of(&address::resource(path, false));
+    let scope = Scope::of_name(&address::resource(path, false));
     format!("{} {}", cx.client.authentication(), cx.client.grants().who(&scope, Right::Listen)).into()
 }
 

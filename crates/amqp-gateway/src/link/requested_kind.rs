@@ -12,12 +12,16 @@ use amqp_codec::{
 };
 use broker_core::{Command, NodeKind};
 
-use crate::{address, condition::Refusal};
+use crate::{address::AddressSyntax, condition::Refusal};
 
 const ENTITY_TYPE: &str = "com.microsoft:entity-type";
 
 /// The kind that an attach asks for; `None`: any.
-pub(crate) fn of_attach(attach: &Attach, is_sender: bool) -> Result<Option<NodeKind>, Refusal> {
+pub(crate) fn of_attach(
+    attach: &Attach,
+    is_sender: bool,
+    syntax: AddressSyntax<'_>,
+) -> Result<Option<NodeKind>, Refusal> {
     let terminus = if is_sender {
         match &attach.target {
             Some(Target::Terminus(target)) => Some((&target.address, &target.capabilities)),
@@ -28,7 +32,7 @@ pub(crate) fn of_attach(attach: &Attach, is_sender: bool) -> Result<Option<NodeK
     };
     let Some((address, capabilities)) = terminus else { return Ok(None) };
     let named = capabilities.iter().filter_map(of_capability);
-    let prefix = address.as_ref().and_then(Address::as_str).and_then(address::kind);
+    let prefix = address.as_ref().and_then(Address::as_str).and_then(|address| syntax.kind(address));
     agreed(named.chain(prefix).chain(of_property(attach)))
 }
 
@@ -43,7 +47,11 @@ fn of_property(attach: &Attach) -> Option<NodeKind> {
 }
 
 /// The kind that a message to the anonymous terminus asks for: by the prefix of its `to`, and by what JMS clients annotate.
-pub(crate) fn of_message(to: &str, jms_destination: Option<i64>) -> Result<Option<NodeKind>, Refusal> {
+pub(crate) fn of_message(
+    to: &str,
+    jms_destination: Option<i64>,
+    syntax: AddressSyntax<'_>,
+) -> Result<Option<NodeKind>, Refusal> {
     let annotated = match jms_destination {
         Some(0) => Some(NodeKind::Queue),
         Some(1) => Some(NodeKind::Topic),
@@ -51,7 +59,7 @@ pub(crate) fn of_message(to: &str, jms_destination: Option<i64>) -> Result<Optio
         Some(3) => Some(NodeKind::TemporaryTopic),
         _ => None,
     };
-    agreed(annotated.into_iter().chain(address::kind(to)))
+    agreed(annotated.into_iter().chain(syntax.kind(to)))
 }
 
 /// The command, for a node of the kind that was asked for.

@@ -7,11 +7,13 @@ use std::{collections::BTreeMap, mem};
 use amqp_codec::performative::Attach;
 use amqp_engine::IncomingDelivery;
 use broker_auth::Right;
-use broker_core::{Command, EntityPath, Message, NodeKind, QueueId, QueueInfo, Ticket, Timestamp};
+use broker_core::{
+    Command, EntityPath, Message, NodeKind, PublishError, QueueId, QueueInfo, Ticket, Timestamp,
+};
 
 use super::{attach_request::takes_rejected, requested_kind};
 use crate::{
-    address::{self, AddressError, Node},
+    address::{AddressError, Node},
     condition::Refusal,
     cx::Cx,
     dialect::Dialect,
@@ -131,6 +133,7 @@ impl Sender {
     pub(crate) fn destination(
         &self,
         delivery: &IncomingDelivery,
+        dialect: Dialect,
         cx: &Cx,
     ) -> Result<(EntityPath, Option<NodeKind>), Refusal> {
         if let Some(path) = &self.path {
@@ -138,11 +141,15 @@ impl Sender {
         }
         let (to, jms_destination) = message_parse::destination(&delivery.payload).ok_or(Refusal::NoTo)?;
         let bad = |error| Refusal::BadTo { to: to.clone(), error };
-        let Node::Entity(path) = address::parse(&to).map_err(bad)? else {
+        let syntax = cx.addresses(dialect);
+        let Node::Entity(path) = syntax.parse(&to).map_err(bad)? else {
             return Err(bad(AddressError::NotAQueue));
         };
         cx.claim(&path, false, Right::Send)?;
-        Ok((path, requested_kind::of_message(&to, jms_destination)?))
+        if !syntax.may_name(&to, &path.entity) {
+            return Err(Refusal::Publish(PublishError::NotFound(path.entity)));
+        }
+        Ok((path, requested_kind::of_message(&to, jms_destination, syntax)?))
     }
 
     /// The command that sends messages of a transaction, whose destination is `path`.

@@ -28,7 +28,7 @@ pub(super) fn event(
     };
     let NodeName::Management(path) = &caller.node else { return None };
     // SDKs put a token for the node itself, which permits nothing at the entity above it.
-    let scope = Scope::of(&address::resource(path, true));
+    let scope = Scope::of_name(&address::resource(path, true));
     let who = cx.client.grants().who(&scope, operation.right()).into();
     let namespace = cx.record.namespace().into();
     let (entity, subject) = (caller.node.entity_name().into(), caller.subject.clone());

@@ -15,7 +15,7 @@ use super::{
     reply::{NULL, Replier, Reply, reply_link},
 };
 use crate::{
-    address::{self, Node},
+    address::{AddressSyntax, Node},
     condition::Refusal,
     connection::KeyWait,
     correlation::Correlation,
@@ -122,7 +122,7 @@ impl<'a> CbsNode<'a> {
         if !client.learns_of_missing_entities_by_token() && !as_unauthorized {
             return None;
         }
-        match address::parse(scope.as_str()) {
+        match AddressSyntax::SERVICE_BUS.parse(scope.as_str()) {
             Ok(Node::Entity(path)) => {
                 let or_below = path.sub_queue == SubQueue::Main;
                 Some((path, or_below))

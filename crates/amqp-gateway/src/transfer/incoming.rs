@@ -116,8 +116,9 @@ impl<'a> Publisher<'a> {
     /// For the anonymous terminus, for a link that the core has not answered yet or that goes through another entity,
     /// and for one whose refusals must find it.
     fn publish_by_path(&mut self, id: LinkId, delivery: &mut IncomingDelivery, options: ParseOptions) {
+        let Some(dialect) = self.ends.links.get(id).map(|link| link.dialect) else { return };
         let Some(sender) = self.ends.links.sender_mut(id) else { return };
-        let (path, kind) = match sender.destination(delivery, self.cx) {
+        let (path, kind) = match sender.destination(delivery, dialect, self.cx) {
             Ok(destination) => destination,
             Err(refusal) => return self.refuse(id, delivery, &refusal),
         };
@@ -197,7 +198,7 @@ impl<'a> Publisher<'a> {
         }
         let link = self.ends.links.get(id).ok_or(Refusal::Unexpected)?;
         let LinkKind::Sender(sender) = &link.kind else { return Err(Refusal::Unexpected) };
-        let (path, kind) = sender.destination(delivery, self.cx)?;
+        let (path, kind) = sender.destination(delivery, link.dialect, self.cx)?;
         sender.check_size(delivery)?;
         let entity = sender.via().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
         let transaction = self.ends.transactions.join(name, link, &entity, self.cx)?;

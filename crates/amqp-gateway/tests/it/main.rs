@@ -1,6 +1,8 @@
 //! The gateway as a client sees it: frames in, frames out, with the real engine and the real core between.
 
 #[cfg(test)]
+mod address_texts;
+#[cfg(test)]
 mod associated_links;
 #[cfg(test)]
 mod budgets;

@@ -30,7 +30,7 @@ fn source(address: &str, capability: &'static str) -> Source {
 }
 
 /// Attaches a sender; says with which error it was refused.
-fn attach_sender(
+pub(crate) fn attach_sender(
     world: &mut World,
     client: usize,
     address: Option<&str>,

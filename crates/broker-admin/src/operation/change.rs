@@ -42,6 +42,9 @@ impl Change {
             Ok(settings) => Box::new(settings),
             Err(reason) => return Step::Answer(Answer::bad(&reason)),
         };
+        if let Err(error) = context.check_targets(&settings, Some(&before.settings)) {
+            return Step::Answer(Answer::refused(&error));
+        }
         let (name, expected) = (self.name.clone(), Some(before.version));
         let command = Command::UpdateEntity { name: name.clone(), settings, expected, ticket: TICKET };
         context.store(command, name, 200, Some(Box::new(self)))

@@ -1,13 +1,12 @@
 use std::collections::BTreeMap;
 
-use broker_core::{
-    Batch, ClientId, Core, CoreConfig, EntitySettings, Output, Position, StorageError, StoredRecord,
-};
+use broker_core::{Batch, ClientId, Core, CoreConfig, Output, Position, StorageError, StoredRecord};
 
 use super::*;
 
 mod bounds;
 mod delete;
+mod names;
 mod pages;
 
 /// A core whose records go nowhere: nothing is read back here.
@@ -58,7 +57,7 @@ impl Broker {
         let (path, query) = path.split_once('?').unwrap_or((path, "api-version=2021-05"));
         begin(Request {
             method,
-            route: Route::parse(path).unwrap(),
+            route: Route::parse(path, Query::parse(query).unwrap().names).unwrap(),
             query: Query::parse(query).unwrap(),
             condition: condition.map(Match::parse),
             body: body.as_bytes(),

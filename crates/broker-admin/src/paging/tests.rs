@@ -1,4 +1,4 @@
-use broker_core::{Activity, EntitySettings, EntityVersion, QueueId, Timestamp};
+use broker_core::{Activity, EntitySettings, EntityVersion, NameScope, QueueId, Timestamp};
 
 use super::*;
 use crate::Host;
@@ -91,6 +91,11 @@ fn what_comes_or_goes_between_two_slices_moves_none_of_the_others() {
     let page = PageBuilder::of(Collection::Kind(EntityKind::Queue));
     let PageProgress::Incomplete(page) = page.step(&context, &first) else { panic!("more follow") };
     let last = first.last().unwrap().name.clone();
-    let expected = EntityQuery::Kind { kind: EntityKind::Queue, start: PageStart::Behind(last), top: SLICE };
+    let expected = EntityQuery::Kind {
+        kind: EntityKind::Queue,
+        names: NameScope::ServiceBus,
+        start: PageStart::Behind(last),
+        top: SLICE,
+    };
     assert_eq!(page.entity_query(&context.query), expected, "by name, whatever its place is by then");
 }

@@ -2,8 +2,9 @@ use super::*;
 
 #[test]
 fn options_are_read_escaped_or_not() {
-    let query =
-        |version: &str, skip, top| Ok(Query { version: version.into(), skip, top, is_total_size: false });
+    let query = |version: &str, skip, top| {
+        Ok(Query { version: version.into(), skip, top, is_total_size: false, names: NameScope::ServiceBus })
+    };
     let cases = [
         ("", query("", 0, 100)),
         ("api-version=2021-05", query("2021-05", 0, 100)),

@@ -32,16 +32,16 @@ fn every_spelling_of_a_path_is_understood() {
         ("/%ff", Err(RouteError::NotText)),
     ];
     for (path, expected) in cases {
-        assert_eq!(Route::parse(path), expected, "{path}");
+        assert_eq!(Route::parse(path, NameScope::ServiceBus), expected, "{path}");
     }
 }
 
 proptest! {
     #[test]
     fn no_path_panics(path in "[/a-c%$0-9]{0,30}|(/|t|subscriptions|rules|%2f|\\$default){0,9}|.{0,30}") {
-        if let Ok(route) = Route::parse(&path) {
+        if let Ok(route) = Route::parse(&path, NameScope::ServiceBus) {
             // The place that a token has to be good for is the route again.
-            prop_assert_eq!(Route::parse(&format!("/{}", route.resource().replace('%', "%25"))), Ok(route));
+            prop_assert_eq!(Route::parse(&format!("/{}", route.resource().replace('%', "%25")), NameScope::ServiceBus), Ok(route));
         }
     }
 }

@@ -28,6 +28,26 @@ fn spellings_of_one_place_are_equal() {
 }
 
 #[test]
+fn a_name_is_its_own_place_and_never_that_of_a_part_of_it() {
+    let names =
+        ["a", "a?b", "a//b", "x://a", "sb://host/a", "a b", "größe", "a#b", "a::b", "a%20b", "a\\b", "Ä"];
+    for name in names {
+        assert_eq!(Scope::of_name(name).as_str(), name);
+        for other in names {
+            let covered = Scope::of_name(name).covers(&Scope::of_name(other));
+            assert_eq!(covered, name == other || (name, other) == ("a", "a//b"), "{name} {other}");
+        }
+    }
+    assert_eq!(Scope::of_name("/Orders/"), Scope::of("orders"));
+    assert_eq!(Scope::of_name("a//b").ancestry().collect::<Vec<_>>(), ["a//b", "a", ""]);
+    for (text, place) in
+        [("Sb://host/a//b", "a/b"), ("a?b", "a?b"), ("app://orders/new", "app://orders/new"), ("/a/", "a")]
+    {
+        assert_eq!(Scope::of_configured(text).as_str(), place, "{text}");
+    }
+}
+
+#[test]
 fn a_place_covers_itself_and_what_is_below() {
     let cases = [
         ("", "", true),
@@ -74,6 +94,8 @@ fn resources_are_places_behind_a_host_or_alone() {
         ("https://localhost:5300/a%2Fq1?api-version=2017-04", "a/q1"),
         ("sb://localhost/orders%3Fx", "orders?x"),
         ("sb://localhost/%ff", "%ff"),
+        ("sb://localhost//a%2F%2fb/", "a//b"),
+        ("sb://localhost/gr%C3%B6%C3%9Fe%20x", "größe x"),
         ("orders", "orders"),
         ("orders/x", "orders/x"),
         ("orders.eu/x", "orders.eu/x"),

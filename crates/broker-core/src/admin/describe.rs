@@ -8,7 +8,10 @@ use super::snapshot::AdminSnapshot;
 use crate::{
     Activity, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntityVersion, EntityView,
     LimitScope, QueueId,
-    entity::{dynamic::is_dynamic_name, name},
+    entity::{
+        dynamic::is_dynamic_name,
+        name::{self, is_service_bus_name},
+    },
     store::activity::Traffic,
 };
 
@@ -22,8 +25,8 @@ impl AdminSnapshot<'_> {
             EntityQuery::One { name } => {
                 self.entity(name).map(|view| self.report(&view)).into_iter().collect()
             }
-            EntityQuery::Kind { kind, start, top } => {
-                let list = self.messages.entities.listed.of_kind(*kind);
+            EntityQuery::Kind { kind, names, start, top } => {
+                let list = self.messages.entities.listed.of_kind(*kind, *names);
                 self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
             EntityQuery::All { after, top } => {
@@ -48,6 +51,10 @@ impl AdminSnapshot<'_> {
         or_below: bool,
         auto_create: bool,
     ) -> Result<(), EntityError> {
+        let missing = || EntityError::NotFound(path.entity.clone());
+        if !is_service_bus_name(&path.entity) && !is_dynamic_name(&path.entity) {
+            return Err(missing());
+        }
         let could_be_made =
             || auto_create && self.messages.entities.check_name(&path.entity, EntityKind::Queue).is_ok();
         if self.messages.resolve(path).is_some()
@@ -56,7 +63,7 @@ impl AdminSnapshot<'_> {
         {
             return Ok(());
         }
-        Err(EntityError::NotFound(path.entity.clone()))
+        Err(missing())
     }
 
     /// Whether the name of an entity begins with this one and a slash.

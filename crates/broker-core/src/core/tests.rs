@@ -23,6 +23,7 @@ mod locks;
 mod melee;
 mod memory;
 mod model;
+mod names;
 mod node_kind;
 mod open_in_model;
 mod partitions;

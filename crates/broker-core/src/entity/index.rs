@@ -1,10 +1,11 @@
 //! Entities by kind and in order of name, each found by its place among them.
 //!
 //! Invariant: every entity that has a name is in the list of its kind, but for dynamic nodes, and a subscription in that of its
-//! topic; what a place costs to find grows with the number of pieces, not of entities.
+//! topic; one that Service Bus can spell is in a second list of such entities alone. What a place costs to find grows with the number of
+//! pieces, not of entities.
 
 use super::{dynamic::is_dynamic_name, name};
-use crate::{EntityKind, PageStart, QueueId, id_map::IdMap, record::Definition};
+use crate::{EntityKind, NameScope, PageStart, QueueId, id_map::IdMap, record::Definition};
 
 /// Entities in one piece; a piece that grows beyond is split.
 const PIECE_MAX: usize = 512;
@@ -12,23 +13,54 @@ const PIECE_MAX: usize = 512;
 /// The lists of all kinds.
 #[derive(Debug, Default)]
 pub(crate) struct EntityIndex {
-    queues: Ordered,
-    topics: Ordered,
+    queues: OfKind,
+    topics: OfKind,
     /// By topic; none is empty.
     subscriptions: IdMap<QueueId, Ordered>,
+}
+
+/// The queues, or the topics.
+#[derive(Debug, Default)]
+struct OfKind {
+    all: Ordered,
+    /// Those that Service Bus can spell. A list of its own, so that a place in it is found without a look at the others.
+    service_bus: Ordered,
+}
+
+impl OfKind {
+    fn insert(&mut self, name: &str, queue: QueueId) {
+        if name::is_service_bus_name(name) {
+            self.service_bus.insert(name::key(name), queue);
+        }
+        self.all.insert(name::key(name), queue);
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.service_bus.remove(key);
+        self.all.remove(key);
+    }
+
+    const fn in_scope(&self, names: NameScope) -> &Ordered {
+        match names {
+            NameScope::ServiceBus => &self.service_bus,
+            NameScope::All => &self.all,
+        }
+    }
 }
 
 impl EntityIndex {
     /// Takes in an entity, or finds it there. Dynamic nodes are left out: they are not administered.
     pub(crate) fn enter(&mut self, definition: &Definition) {
-        let list = match (definition.kind, definition.topic) {
-            (EntityKind::Queue | EntityKind::Topic, _) if is_dynamic_name(&definition.name) => return,
-            (EntityKind::Queue, _) => &mut self.queues,
-            (EntityKind::Topic, _) => &mut self.topics,
-            (EntityKind::Subscription, Some(topic)) => self.subscriptions.entry(topic).or_default(),
-            (EntityKind::Subscription, None) => return,
-        };
-        list.insert(name::key(&definition.name), definition.stores.queue);
+        let (name, queue) = (&definition.name, definition.stores.queue);
+        match (definition.kind, definition.topic) {
+            (EntityKind::Queue | EntityKind::Topic, _) if is_dynamic_name(name) => {}
+            (EntityKind::Queue, _) => self.queues.insert(name, queue),
+            (EntityKind::Topic, _) => self.topics.insert(name, queue),
+            (EntityKind::Subscription, Some(topic)) => {
+                self.subscriptions.entry(topic).or_default().insert(name::key(name), queue);
+            }
+            (EntityKind::Subscription, None) => {}
+        }
     }
 
     /// Leaves an entity out.
@@ -48,11 +80,11 @@ impl EntityIndex {
         }
     }
 
-    /// The queues, or the topics.
-    pub(crate) fn of_kind(&self, kind: EntityKind) -> Option<&Ordered> {
+    /// The queues, or the topics, whose names are in the scope.
+    pub(crate) fn of_kind(&self, kind: EntityKind, names: NameScope) -> Option<&Ordered> {
         match kind {
-            EntityKind::Queue => Some(&self.queues),
-            EntityKind::Topic => Some(&self.topics),
+            EntityKind::Queue => Some(self.queues.in_scope(names)),
+            EntityKind::Topic => Some(self.topics.in_scope(names)),
             EntityKind::Subscription => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the answer to every query has a bound.
 
-use crate::EntityKind;
+use crate::{EntityKind, NameScope};
 
 /// Which entities to show. At most 1,000 are shown at once. Dynamic nodes are shown by their name alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,6 +12,8 @@ pub enum EntityQuery {
     /// The queues, or the topics, in the order of their names in lower case.
     Kind {
         kind: EntityKind,
+        /// Which of them.
+        names: NameScope,
         /// With which to begin.
         start: PageStart,
         /// Most to list.

@@ -6,12 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    agenda::Agenda,
-    auto_delete::Idle,
-    dynamic::{DynamicNodes, is_dynamic_name},
-    index::EntityIndex,
-    name,
-    status::Use,
+    agenda::Agenda, auto_delete::Idle, dynamic::DynamicNodes, index::EntityIndex, name, status::Use,
 };
 use crate::{
     AuthorizationRule, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output,
@@ -117,13 +112,10 @@ impl EntityTable {
         kind: EntityKind,
     ) -> Result<(Box<str>, Option<QueueId>), EntityError> {
         let invalid = || EntityError::InvalidName(name.into());
-        let subscription = name::split_subscription(name);
         if kind != EntityKind::Subscription {
-            // Such an address would name two things.
-            let is_valid = name::is_valid(name) && subscription.is_none() && !is_dynamic_name(name);
-            return if is_valid { Ok((name.into(), None)) } else { Err(invalid()) };
+            return name::check_name(name).map(|()| (name.into(), None)).map_err(|_| invalid());
         }
-        let (topic, own) = subscription.ok_or_else(invalid)?;
+        let (topic, own) = name::split_subscription(name).ok_or_else(invalid)?;
         if !name::is_valid_subscription(own) {
             return Err(invalid());
         }

@@ -139,7 +139,7 @@ async fn exchange(
     who: &mut Option<Box<str>>,
 ) -> Result<Answer, Refusal> {
     let (parts, body) = request.into_parts();
-    let admitted = admit(context, &parts.headers, &Scope::of(&route.resource()));
+    let admitted = admit(context, &parts.headers, &Scope::of_name(&route.resource()));
     let looks_only = match admitted {
         Ok(name) => {
             *who = Some(name);
@@ -182,7 +182,7 @@ async fn exchange(
 /// receive there. Not for a name that no entity can have, by which clients find out whether they may manage.
 fn may_look(context: &RequestContext, parts: &Parts, route: &Route) -> bool {
     let Route::Entity(name) = route else { return false };
-    let (scope, seconds) = (Scope::of(name), context.shared.clock.now().wall.as_millis() / 1000);
+    let (scope, seconds) = (Scope::of_name(name), context.shared.clock.now().wall.as_millis() / 1000);
     let has = |right| {
         let (authority, peer) = (&context.namespace.authority, &context.peer);
         access::claim(authority, peer, &parts.headers, (right, &scope), seconds).is_ok()
@@ -247,7 +247,7 @@ pub(super) fn admit_administrator(
 
 /// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.
 fn admit_target(context: &RequestContext, headers: &HeaderMap, target: &str) -> Result<Box<str>, Refusal> {
-    let scope = Scope::of(target);
+    let scope = Scope::of_name(target);
     let own = admit(context, headers, &scope);
     if own.is_ok() {
         return own;

@@ -110,7 +110,7 @@ impl Order {
         }
         Ok(Fault {
             kind: self.kind()?,
-            scope: Scope::of(&self.entity),
+            scope: Scope::of_configured(&self.entity),
             left: self.count,
             until: self.for_ms.map(|time| now.after(Duration::from_millis(time))),
         })

@@ -5,6 +5,7 @@
 //!
 //! Invariant: paths are told apart in one place, and each that is not known is refused.
 
+use broker_core::NameScope;
 use hyper::{Method, Request, Uri, body::Incoming};
 
 use super::{
@@ -47,7 +48,7 @@ pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>)
         Some(Route::WebSocket) => upgrade::upgrade(context, request),
         None if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
         None if let Some(refusal) = unknown => return admin::refused(context, &request, &refusal),
-        None => match broker_admin::Route::parse(request.uri().path()) {
+        None => match broker_admin::Route::parse(request.uri().path(), names_of(request.uri())) {
             Ok(route) => return admin::answer(context, request, route).await,
             Err(error) => return admin::answer_nowhere(context, &request, error),
         },
@@ -143,6 +144,11 @@ enum Route {
     Namespaces,
     /// Go on in AMQP.
     WebSocket,
+}
+
+/// The entities that a management request is about. A query that cannot be read is refused later.
+fn names_of(uri: &Uri) -> NameScope {
+    broker_admin::Query::parse(uri.query().unwrap_or_default()).map(|query| query.names).unwrap_or_default()
 }
 
 /// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.

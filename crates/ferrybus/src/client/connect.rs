@@ -38,6 +38,7 @@ use super::{
     fault::{fault, too_slow},
     probe::AnyCertificate,
     request::Requester,
+    wire_address::{url_path, wire_address},
 };
 use crate::{
     arguments::{AdminArguments, ConnectArguments},
@@ -144,7 +145,11 @@ impl BrokerEndpoint {
             client
                 .authorize(
                     self.login(),
-                    &format!("sb://{}/{address}", token_host(&self.string.host, self.namespace.as_deref())),
+                    &format!(
+                        "sb://{}/{}",
+                        token_host(&self.string.host, self.namespace.as_deref()),
+                        url_path(address)
+                    ),
                 )
                 .await?;
         }
@@ -249,7 +254,7 @@ impl BrokerEndpoint {
 /// A connection string may be for one entity only.
 fn refuse_other_entities(only: Option<&str>, address: &str) -> Result<(), Failure> {
     match only {
-        Some(entity) if !Scope::of(entity).covers(&Scope::of(address)) => {
+        Some(entity) if !Scope::of_configured(entity).covers(&Scope::of_name(address)) => {
             Err(Failure::misuse(format_args!("the connection string is for `{entity}`, not for `{address}`")))
         }
         _ => Ok(()),
@@ -326,7 +331,7 @@ impl Client {
         let what = format!("cannot send to `{address}`");
         let attach = Sender::builder()
             .name(format!("send-{address}-{}", std::process::id()))
-            .target(address)
+            .target(&*wire_address(address))
             .sender_settle_mode(mode)
             .attach(&mut self.session);
         let attached = timeout(RESPONSE_TIMEOUT, attach).await.map_err(|_| too_slow(&what))?;
@@ -338,7 +343,7 @@ impl Client {
         let what = format!("cannot receive from `{address}`");
         let builder = Receiver::builder()
             .name(format!("receive-{address}-{}", std::process::id()))
-            .source(address)
+            .source(&*wire_address(address))
             .credit_mode(CreditMode::Manual);
         let builder = if delete {
             builder
@@ -363,7 +368,7 @@ impl Client {
     ) -> Result<Receiver, Failure> {
         let what = format!("cannot lock session `{session}` of `{address}`");
         let source = Source::builder()
-            .address(address)
+            .address(&*wire_address(address))
             .add_to_filter_using_legacy_format("com.microsoft:session-filter", Value::String(session.into()))
             .build();
         let attach = Receiver::builder()

@@ -309,8 +309,9 @@ fn unreadable(what: &str, error: &AnswerError) -> Failure {
     Failure::new(format_args!("{what}: {error}"))
 }
 
+/// The names that Service Bus cannot spell are asked for too.
 fn url(path: &str) -> String {
-    format!("/{}?api-version={VERSION}", utf8_percent_encode(path, ESCAPED))
+    format!("/{}?api-version={VERSION}&all-names=true", utf8_percent_encode(path, ESCAPED))
 }
 
 fn rule_url(subscription: &EntityRef, rule: &str) -> String {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::{
     connect::RESPONSE_TIMEOUT,
     fault::{fault, refusal, too_slow},
+    wire_address::wire_address,
 };
 use crate::failure::Failure;
 
@@ -63,13 +64,13 @@ impl Requester {
         let attach = async {
             let sender = Sender::builder()
                 .name(format!("ask-{number}"))
-                .target(node)
+                .target(&*wire_address(node))
                 .attach(session)
                 .await
                 .map_err(|error| fault(&what, &error))?;
             let mut receiver = Receiver::builder()
                 .name(format!("answer-{number}"))
-                .source(node)
+                .source(&*wire_address(node))
                 .target(Target::builder().address(reply_to.as_str()).build())
                 .credit_mode(CreditMode::Manual)
                 .attach(session)

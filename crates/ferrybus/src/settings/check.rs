@@ -15,6 +15,7 @@ use broker_server::{EntityPlan, ReloadableConfig, ServerConfig};
 
 use super::{
     Declarations, Namespaces, OnDifference, Reloadable, Settings,
+    address_prefix::address_prefixes,
     bounds::queue,
     limit::{Amount, MAX_MEMORY, SHARDS},
     targets_first, topics,
@@ -170,6 +171,7 @@ impl Settings {
             container_id: format!("ferrybus-{}", std::process::id()),
             ..ServerConfig::default()
         };
+        server.address_prefixes = address_prefixes(&self.address_prefix)?;
         server.core.profile = self.profile.unwrap_or(Profile::STANDARD);
         server.journal.durability = self.durability.unwrap_or_default();
         self.limits.apply(&mut server)?;

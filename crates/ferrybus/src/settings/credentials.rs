@@ -231,7 +231,7 @@ pub(super) fn access(what: &str, rights: &[String], entities: &[String]) -> Resu
     let rights = rights.iter().map(|right| parse_right(what, right)).collect::<Result<Vec<_>, _>>()?;
     Ok(Access {
         rights: Rights::from_iter(rights),
-        scopes: entities.iter().map(|entity| Scope::of(entity)).collect(),
+        scopes: entities.iter().map(|entity| Scope::of_configured(entity)).collect(),
     })
 }
 

@@ -108,6 +108,7 @@ fn the_reference_file_names_every_key() {
         "[log]\n",
         "[metrics]\n",
         "[telemetry]\n",
+        "[[address_prefix]]\n",
         "[[queue]]\n",
         "[[topic]]\n",
         "[[topic]]\n[[topic.subscription]]\n",

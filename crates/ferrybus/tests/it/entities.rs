@@ -96,6 +96,46 @@ fn a_queue_is_created_changed_shown_listed_and_deleted() {
 }
 
 #[test]
+fn a_name_may_be_any_text() {
+    let it = Setting::new("texts");
+    for name in ["with|spaces", "größe/Ärger", "注文", "a::b,|c#d", "a//b", "app://x?y=50%", "\"<&>\"\\"]
+    {
+        let text = name.replace('|', " ");
+        assert_eq!(
+            it.done(&format!("queue create {name} --max-delivery-count 1")),
+            format!("created queue `{text}`\n")
+        );
+        assert_eq!(it.json(&format!("queue show {name}"))["name"], json!(text));
+        it.done(&format!("queue update {name} --lock-duration 30s"));
+        it.done(&format!("send {name} --body tea --count 2"));
+        assert!(it.done(&format!("peek {name}")).contains("tea"), "{text}");
+        let listed = it.done("queue list");
+        let line = listed.lines().find(|line| line.starts_with(&text)).unwrap_or_else(|| panic!("{listed}"));
+        assert_eq!(
+            line[text.len()..].split_whitespace().collect::<Vec<_>>()[..2],
+            ["Active", "2"],
+            "{listed}"
+        );
+        assert_eq!(it.json("queue list")["name"], json!(text));
+        it.done(&format!("purge {name}"));
+        it.done(&format!("send {name} --body coffee"));
+        assert!(it.done(&format!("receive {name}")).contains("coffee"), "{text}");
+        assert_eq!(it.json(&format!("queue show {name}"))["messages"]["active"], json!(0));
+        it.done(&format!("queue delete {name}"));
+    }
+    it.done("queue create größe");
+    it.done("queue create orders --forward-to größe");
+    assert_eq!(it.json("queue show orders")["forward_to"], json!("größe"));
+    it.done("topic create ein|Thema");
+    it.done("subscription create ein|Thema s");
+    it.done("rule create ein|Thema s r --sql a>1");
+    assert_eq!(it.json("topic show ein|Thema")["subscriptions"], json!(1));
+    assert_eq!(it.done("subscription list ein|Thema --json").lines().count(), 1);
+    it.refused("subscription show ein|Tema s", 1, "did you mean `ein Thema`?");
+    it.refused("send kein|Thema --body x", 1, "did you mean `ein Thema`?");
+}
+
+#[test]
 fn a_misspelt_word_is_answered_with_the_nearest_right_one() {
     let it = Setting::new("wrong");
     it.done("queue create orders");
@@ -113,7 +153,8 @@ fn a_misspelt_word_is_answered_with_the_nearest_right_one() {
     it.refused("queue create late --max-size-bytes 1KiB", 2, "a multiple of 1 MiB");
     it.refused("queue update orders", 2, "no property was given to change");
     it.refused("queue update orders --requires-session", 1, "is fixed at creation");
-    it.refused("queue create bad|name", 1, "(400");
+    it.refused("queue create bad/$name", 1, "(400");
+    it.refused("queue create $bad", 1, "`$bad` is not a valid entity name (400");
     it.refused("subscription list event", 1, "did you mean `events`?");
     it.refused("rule list events audit", 1, "there is no subscription `events/audit`");
     it.refused("rule list event audit", 1, "error: there is no topic `event`\nhint: did you mean `events`?");

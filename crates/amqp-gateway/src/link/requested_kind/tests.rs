@@ -24,7 +24,7 @@ fn asked(
     } else {
         attach.source = Some(Source { address, capabilities, ..Source::default() });
     }
-    of_attach(&attach, is_sender)
+    of_attach(&attach, is_sender, AddressSyntax::SERVICE_BUS)
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_kind_is_asked_for_by_capability_or_by_prefix() {
     assert_eq!(asked(None, &[], true), Ok(None), "the anonymous terminus");
     let mut coordinator = Attach::new("link", 0, Role::Sender);
     coordinator.target = Some(Target::Coordinator { capabilities: Vec::new() });
-    assert!(matches!(of_attach(&coordinator, true), Ok(None)));
+    assert!(matches!(of_attach(&coordinator, true, AddressSyntax::SERVICE_BUS), Ok(None)));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_message_asks_by_its_annotation_or_by_the_prefix_of_to() {
         ("topic://a", Some(0), Err(Refusal::TwoKinds)),
     ];
     for (to, annotation, kind) in cases {
-        assert_eq!(of_message(to, annotation), kind, "{to} {annotation:?}");
+        assert_eq!(of_message(to, annotation, AddressSyntax::SERVICE_BUS), kind, "{to} {annotation:?}");
     }
 }
 
@@ -104,7 +104,11 @@ fn an_sdk_names_the_kind_by_a_property_of_its_link() {
             let mut attach = Attach::new("link", 0, role);
             (attach.source, attach.target) = (Some(Source::new("a")), Some(Target::new("a")));
             attach.properties = Some(RawMap::with_symbol_keys(&[("com.microsoft:entity-type", value)]));
-            assert_eq!(of_attach(&attach, role == Role::Sender), kind, "{value:?} {role:?}");
+            assert_eq!(
+                of_attach(&attach, role == Role::Sender, AddressSyntax::SERVICE_BUS),
+                kind,
+                "{value:?} {role:?}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::harness::*;
 use crate::{
     AttachError, ClientId, Command, Core, CoreConfig, DynamicNode, Effect, EntityKind, EntityPath,
-    EntityQuery, EntitySettings, LifetimePolicy, LinkId, NodeKind, Outcome, PageStart, Position,
+    EntityQuery, EntitySettings, LifetimePolicy, LinkId, NameScope, NodeKind, Outcome, PageStart, Position,
     PublishError, ReceiveMode, Subscriber, UnsettledPolicy,
 };
 
@@ -334,7 +334,8 @@ fn lists_leave_dynamic_nodes_out() {
     let topic = DynamicNode::topic(2, LifetimePolicy::OnClose);
     create(&mut broker, &topic, subscriber(2, topic.name()));
     let mut listed = Vec::new();
-    let of_kind = |kind| EntityQuery::Kind { kind, start: PageStart::Skip(0), top: 100 };
+    let of_kind =
+        |kind| EntityQuery::Kind { kind, names: NameScope::All, start: PageStart::Skip(0), top: 100 };
     let all = EntityQuery::All { after: "".into(), top: 100 };
     for query in [of_kind(EntityKind::Queue), of_kind(EntityKind::Topic), all] {
         let ticket = broker.ticket();

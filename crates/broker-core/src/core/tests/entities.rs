@@ -76,8 +76,8 @@ fn names_compare_without_case_and_are_kept_as_first_written() {
     assert_eq!(create(&mut broker, "oRDERS", EntitySettings::default()), taken);
     assert_eq!(attach(&mut broker, 1, main_path("ORDERS"), false), Ok("Orders".into()));
     assert_eq!(attach(&mut broker, 2, dead_letters("orders"), false), Ok("Orders".into()));
-    let invalid = Err(EntityError::InvalidName("a b".into()));
-    assert_eq!(create(&mut broker, "a b", EntitySettings::default()), invalid);
+    let invalid = Err(EntityError::InvalidName("a\tb".into()));
+    assert_eq!(create(&mut broker, "a\tb", EntitySettings::default()), invalid);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::harness::*;
-use crate::{Command, Effect, EntityKind, EntityQuery, EntitySettings, PageStart};
+use crate::{Command, Effect, EntityKind, EntityQuery, EntitySettings, NameScope, PageStart};
 
 fn names(broker: &mut Broker, query: EntityQuery) -> Vec<String> {
     let ticket = broker.ticket();
@@ -18,7 +18,7 @@ fn names(broker: &mut Broker, query: EntityQuery) -> Vec<String> {
 }
 
 fn queues(start: PageStart, top: u64) -> EntityQuery {
-    EntityQuery::Kind { kind: EntityKind::Queue, start, top }
+    EntityQuery::Kind { kind: EntityKind::Queue, names: NameScope::ServiceBus, start, top }
 }
 
 fn delete(broker: &mut Broker, name: &str) {
@@ -79,7 +79,7 @@ fn each_list_has_its_own_kind() {
         let cases = [
             (queues(start(), 9), vec!["t/subscriptions/a/c"]),
             (
-                EntityQuery::Kind { kind: EntityKind::Topic, start: start(), top: 9 },
+                EntityQuery::Kind { kind: EntityKind::Topic, names: NameScope::All, start: start(), top: 9 },
                 vec!["t", "t/subscriptions/x/t"],
             ),
             (

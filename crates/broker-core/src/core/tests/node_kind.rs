@@ -195,7 +195,7 @@ fn a_node_that_cannot_be_created_is_refused_with_the_reason() {
     let idle = EntityError::NotInProfile { what: "AutoDeleteOnIdle", profile: "Basic" }.to_string();
     assert_eq!(ask(&mut broker, NodeKind::TemporaryQueue, producer(main_path("n"), true)), Err(idle));
     assert_eq!(ask(&mut broker, NodeKind::Queue, producer(main_path("n"), true)), Ok(()));
-    let bad = "x".repeat(300);
+    let bad = "x".repeat(1_025);
     let invalid = Err(AttachError::InvalidName(bad.clone().into()).to_string());
     assert_eq!(ask(&mut broker, NodeKind::Queue, producer(main_path(&bad), true)), invalid);
     let mut broker = Broker::with(CoreConfig { max_entities: 1, ..CoreConfig::default() });

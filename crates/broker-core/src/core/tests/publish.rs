@@ -242,7 +242,7 @@ fn an_anonymous_sender_names_its_target() {
     assert_eq!(to(main_path("Q"), false), None);
     assert_eq!(to(main_path("new"), false), missing("new"));
     assert_eq!(to(main_path("new"), true), None);
-    assert_eq!(to(main_path("not a name"), true), missing("not a name"));
+    assert_eq!(to(main_path("no\nname"), true), missing("no\nname"));
     assert_eq!(to(dead_letters("q"), false), Some(PublishError::SubQueueSend("q".into())));
     assert_eq!(broker.active(), 1);
 }

@@ -21,8 +21,8 @@ fn places_have_a_path_for_the_broker_and_a_name_for_people() {
 
 #[test]
 fn paths_are_escaped_but_for_the_characters_of_names() {
-    assert_eq!(url("a/b-c.d_e"), "/a/b-c.d_e?api-version=2021-05");
-    assert_eq!(url("a b?c%d#e"), "/a%20b%3Fc%25d%23e?api-version=2021-05");
+    assert_eq!(url("a/b-c.d_e"), "/a/b-c.d_e?api-version=2021-05&all-names=true");
+    assert_eq!(url("a b?c%d#e"), "/a%20b%3Fc%25d%23e?api-version=2021-05&all-names=true");
     let rule = rule_url(&EntityRef::subscription("t", "s"), "$Default");
-    assert_eq!(rule, "/t/Subscriptions/s/Rules/$Default?api-version=2021-05");
+    assert_eq!(rule, "/t/Subscriptions/s/Rules/$Default?api-version=2021-05&all-names=true");
 }

@@ -6,7 +6,10 @@ use broker_log::Durability;
 use broker_server::MissingRight;
 
 use super::*;
-use crate::{emulator::Variables, entity_name::check_name};
+use crate::{
+    emulator::Variables,
+    entity_name::{check_name, check_service_bus_name},
+};
 
 fn check(text: &str) -> Result<Limits, String> {
     Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())
@@ -168,9 +171,11 @@ fn values_at_their_bounds_are_accepted() {
     ] {
         assert!(check(text).is_ok(), "{text}: {:?}", check(text));
     }
-    let name = "q".repeat(260);
-    assert!(check_name(&name).is_ok());
-    assert!(check_name(&format!("{name}q")).is_err());
+    for (longest, check) in [(260, check_service_bus_name as fn(&str) -> _), (1_024, check_name)] {
+        let name = "q".repeat(longest);
+        assert!(check(&name).is_ok());
+        assert!(check(&format!("{name}q")).is_err());
+    }
 }
 
 #[test]
@@ -190,11 +195,20 @@ fn an_idle_link_stays_unless_a_time_is_given() {
 #[test]
 fn names_are_those_that_the_broker_takes() {
     for name in ["a", "7", "orders", "a/b", "Orders.eu-1_x", "a..b", "a-", "a_", "a~b"] {
-        assert!(check_name(name).is_ok(), "{name}");
+        assert!(check_name(name).is_ok() && check_service_bus_name(name).is_ok(), "{name}");
     }
-    for name in ["", "/", "a/", "-a", "a.", "a b", "a$b", "ö", "a@b", "_a", "~a"] {
-        assert!(check_name(name).is_err(), "{name}");
+    for name in ["-a", "a.", "a b", "a$b", "ö", "a@b", "_a", "~a", "a//b", "a::b", "a#b", "注文"] {
+        assert!(check_name(name).is_ok() && check_service_bus_name(name).is_err(), "{name}");
     }
+    for name in ["", "/", "a/", "a\nb", "a/$b", "t/Subscriptions/s"] {
+        assert!(check_name(name).is_err() && check_service_bus_name(name).is_err(), "{name}");
+    }
+    let complaint = check("[[queue]]\nname = \"a\\nb\"").unwrap_err();
+    assert!(
+        complaint
+            .contains("`a\\nb` cannot be the name of a queue or topic: the name has the character U+000A"),
+        "{complaint}"
+    );
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn what_cannot_be_is_named() {
         )
     };
     let cases = [
-        ("[[topic]]\nname='?'".to_owned(), "`?` cannot be the name"),
+        ("[[topic]]\nname='$t'".to_owned(), "`$t` cannot be the name"),
         (
             "[[topic]]\nname='t'\n[[topic.subscription]]\nname='a/b'".to_owned(),
             "`a/b` cannot be a subscription's name",
