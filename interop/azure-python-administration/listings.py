@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.management import SqlRuleFilter
 
-from admin import admin, case
+from admin import admin, case, raises
 from broker import Broker
+from texts import ADDRESSES
 
 
 @case("listing-of-every-kind")
@@ -51,5 +53,23 @@ async def listing_in_pages(context, style):
             for name in names:
                 await client.delete_queue(name)
             assert await client.list_queues() == []
+    finally:
+        broker.close()
+
+
+@case("listing-without-other-names")
+async def listing_without_other_names(context, style):
+    # Plain clients have them; the SDK's URLs and lists have no place for them.
+    broker = Broker({name: {} for name in ("orders", *ADDRESSES)}).start()
+    try:
+        async with admin(dataclasses.replace(context, broker=broker), style) as client:
+            for listed in (await client.list_queues(), await client.list_queues_runtime_properties()):
+                assert [queue.name for queue in listed] == ["orders"], len(listed)
+            for name in ("a#b", "größe/Ärger"):
+                with raises(ResourceNotFoundError):
+                    await client.get_queue(name)
+                with raises(ResourceNotFoundError):
+                    await client.delete_queue(name)
+            assert (await client.get_queue("orders")).name == "orders"
     finally:
         broker.close()
