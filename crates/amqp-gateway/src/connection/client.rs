@@ -262,6 +262,11 @@ impl Client {
         self.library.overwrites_early_outcomes() && self.dialect == Dialect::ServiceBus
     }
 
+    /// Whether deliveries without a lock, on a link of this dialect, have an empty tag.
+    pub(crate) fn gets_empty_tags(&self, dialect: Dialect) -> bool {
+        self.library.understands_empty_tags() && dialect == Dialect::ServiceBus
+    }
+
     /// Whether the client makes a new connection only after a close that is forced.
     pub(crate) const fn reconnects_only_after_forced_closes(&self) -> bool {
         self.library.reconnects_only_after_forced_closes()

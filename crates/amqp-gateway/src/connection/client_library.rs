@@ -60,6 +60,12 @@ impl ClientLibrary {
         matches!(self, Self::Python)
     }
 
+    /// Whether it takes a delivery with an empty tag for one without a lock. The SDK for Rust refuses a message whose tag is
+    /// not a GUID, also where it asked for no lock.
+    pub(crate) const fn understands_empty_tags(self) -> bool {
+        matches!(self, Self::Go | Self::JavaScript | Self::Python)
+    }
+
     /// Whether it overwrites the outcome of a message that comes before its send call has returned (decision 32).
     pub(crate) const fn overwrites_early_outcomes(self) -> bool {
         matches!(self, Self::DotNet | Self::MicrosoftAzureAmqp)

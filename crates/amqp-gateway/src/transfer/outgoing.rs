@@ -16,7 +16,6 @@ use super::{
 use crate::{
     connection::{CoreRegistration, DELIVERY_BYTES},
     cx::Cx,
-    dialect::Dialect,
     disposition::{outcome, unsettled::UnsettledDelivery},
     endpoints::Endpoints,
     link::LinkKind,
@@ -60,8 +59,8 @@ impl<'a> Deliverer<'a> {
         let settled = receiver.sends_settled(lock.is_some());
         let tag = match lock {
             Some(lock) => DeliveryTag::from(delivery::guid_order(lock.token)),
-            // As Azure Service Bus: its SDKs read a lock token out of a tag that is not empty.
-            None if settled && link.dialect == Dialect::ServiceBus => DeliveryTag::EMPTY,
+            // The client would read a lock token out of a tag that is not empty.
+            None if settled && self.cx.client.gets_empty_tags(link.dialect) => DeliveryTag::EMPTY,
             None => DeliveryTag::from(delivery::plain_tag(delivery.sequence, number)),
         };
         // Tracing reads the properties of the message.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{Attach, DeliveryState, Error, Modified, Performative, Source, Target, Transfer},
+    performative::{Attach, DeliveryState, Error, Modified, Open, Performative, Source, Target, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
     types::{Descriptor, ReceiverSettleMode, Role, SenderSettleMode, Symbol, TypeKind},
@@ -455,8 +455,36 @@ fn a_first_transfer_says_id_tag_and_format() {
     world.credit(client, 0, 5, 0, 1, false);
     world.run();
     let (transfer, _) = world.transfers(client).remove(0);
-    assert_eq!(transfer.delivery_tag.unwrap().as_slice(), b"", "there is no lock token to read");
+    assert!(transfer.delivery_tag.is_some());
     assert_eq!((transfer.message_format, transfer.settled), (Some(0), Some(true)));
+}
+
+#[test]
+fn a_delivery_without_a_lock_has_an_empty_tag_for_clients_that_read_lock_tokens_from_tags() {
+    let cases = [
+        // product, bytes of the tag
+        (Some("azsdk-python-servicebus"), 0),
+        (Some("MSJSClient"), 0),
+        (Some("MSGolangClient"), 0),
+        (Some("azsdk-net-ServiceBus"), 16),
+        // The SDK for Rust sends none, and takes no message with an empty tag.
+        (None, 16),
+    ];
+    for (product, bytes) in cases {
+        let mut world = World::new();
+        let mut open = Open::new("test");
+        open.properties =
+            product.map(|product| RawMap::with_symbol_keys(&[("product", AnnotationValue::Str(product))]));
+        let client = world.service_bus_with(open);
+        world.send(client, "q", &["a", "b"]);
+        world.script(client).attach_receiver(0, 5, "d", "q", None);
+        world.credit(client, 0, 5, 0, 1, false);
+        world.run();
+        let (transfer, _) = world.transfers(client).remove(0);
+        assert_eq!(transfer.delivery_tag.unwrap().as_slice().len(), bytes, "{product:?}");
+        let (transfer, _) = world.receive(client, "q", 1).remove(0);
+        assert_eq!(transfer.delivery_tag.unwrap().as_slice().len(), 16, "{product:?}: with a lock");
+    }
 }
 
 #[test]
@@ -506,7 +534,7 @@ fn an_empty_frame_goes_out_often_enough_for_the_strictest_peer() {
     for (asked, interval) in [(None, 25_000), (Some(60_000), 25_000), (Some(30_000), 15_000)] {
         let mut world = World::new();
         let client = world.accept();
-        let mut open = amqp_codec::performative::Open::new("test");
+        let mut open = Open::new("test");
         open.idle_time_out = asked;
         world.script(client).sasl("ANONYMOUS", None).open_with(open);
         world.run();

@@ -6,6 +6,11 @@
 
 use std::{fs, path::Path};
 
+use broker_core::{Batch, ClientId, Command, CoreConfig, EntityPath, Message, SubQueue, Ticket, Timestamp};
+use broker_log::{JournalConfig, RealDisk};
+use broker_node::{NamespaceId, Node};
+use bytes::Bytes;
+
 use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
 
 const SERVE: [&str; 4] = ["--listen", "127.0.0.1:0", "--data", "data"];
@@ -74,13 +79,48 @@ fn after_a_migration_a_broker_shows_what_0_1_showed() {
             sections += 1;
         }
         assert_eq!(sections, 14);
-        // Duplicate detection remembers the ids of 0.1.0: `id2` is known, and the message is not stored again.
-        let line = ["send", "once", "--message-id", "id2", "--body", "again"];
-        let sent =
-            ferrybus(&folder.0, &[&line[..], &["--connection-string", &broker.connection_string]].concat());
-        assert_eq!(code(&sent), 0, "{}", stderr(&sent));
         assert!(broker.stop().success());
     }
+}
+
+/// The node of this folder, which runs without the broker's clock.
+fn node_of(folder: &Folder) -> Node {
+    let disk = RealDisk::open(folder.0.join("data")).unwrap();
+    broker_node::recover(disk, JournalConfig::default(), CoreConfig::default()).unwrap()
+}
+
+/// Messages of `once` after a client has sent one with this message-id.
+fn messages_after_sending(node: &mut Node, now: Timestamp, message_id: &str) -> u64 {
+    let message = Message {
+        payload: Bytes::from_static(b"again"),
+        message_id: Some(message_id.into()),
+        ..Message::default()
+    };
+    let publish = Command::PublishTo {
+        path: EntityPath { entity: "once".into(), sub_queue: SubQueue::Main },
+        messages: vec![message],
+        auto_create: false,
+        ticket: Some(Ticket(1)),
+    };
+    let batch = Batch { client: ClientId(1), commands: vec![Command::Connect, publish] };
+    node.handle_batch(now, NamespaceId::DEFAULT, batch);
+    while node.work(now) {}
+    node.core().entity("once").unwrap().active
+}
+
+#[test]
+fn after_a_migration_duplicate_detection_knows_the_ids_of_0_1_until_their_window_ends() {
+    // `id2` came at 2026-11-25T09:22:08.841Z, and the window of `once` is a day.
+    const CAME: u64 = 1_795_598_528_841;
+    const DAY: u64 = 24 * 60 * 60 * 1_000;
+    let folder = of_0_1("migrate-duplicates");
+    let done = ferrybus(&folder.0, &["journal", "migrate", "data"]);
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    let mut node = node_of(&folder);
+    let at = Timestamp::from_millis;
+    assert_eq!(messages_after_sending(&mut node, at(CAME + DAY - 1), "id2"), 3);
+    assert_eq!(messages_after_sending(&mut node, at(CAME + DAY - 1), "id4"), 4);
+    assert_eq!(messages_after_sending(&mut node, at(CAME + DAY + 1_000), "id2"), 5);
 }
 
 #[test]

@@ -31,6 +31,8 @@ fn a_library_is_known_by_the_product_of_its_open() {
         assert_eq!(library.is_service_bus(), by_token, "{product}");
         let as_unauthorized = product == "azsdk-python-servicebus";
         assert_eq!(library.takes_missing_entities_for_unauthorized(), as_unauthorized, "{product}");
+        let empty_tags = ["MSGolangClient", "MSJSClient", "azsdk-python-servicebus"].contains(&product);
+        assert_eq!(library.understands_empty_tags(), empty_tags, "{product}");
         let only_forced = ["MSGolangClient", "MSJSClient"].contains(&product);
         assert_eq!(library.reconnects_only_after_forced_closes(), only_forced, "{product}");
     }
