@@ -1,7 +1,9 @@
-//! Scenarios of the .NET SDKs' own live tests, which no recording holds: a client that writes its frames as the recorded
-//! driver on `Microsoft.Azure.Amqp` 2.7.1 did makes them on the player. Neither SDK was run for them: they are scripted.
+//! Scenarios of the .NET SDKs' own live tests and message pumps of frameworks, which no recording holds: a client that writes its frames as the recorded
+//! driver on `Microsoft.Azure.Amqp` 2.7.1 did makes them on the player. Neither SDK nor framework was run for them: they are scripted.
 
 mod driver;
+mod pumps;
 mod receiving;
+mod rules;
 mod sessions;
 mod transactions;

@@ -27,6 +27,13 @@ pub(super) struct Delivered {
     number: u32,
 }
 
+impl Delivered {
+    /// The variable of its tag, which is its lock token.
+    pub(super) fn tag(&self) -> String {
+        format!("$tag{}", self.number)
+    }
+}
+
 /// A connection.
 pub(super) struct Driver<'b> {
     player: Player<TcpStream>,
@@ -239,6 +246,11 @@ impl<'b> Driver<'b> {
     ) {
         self.requests += 1;
         let Link { channel, handle, .. } = *node;
+        // Its session carries nothing else: there are as many answers as requests.
+        let answers = self.sent[&channel];
+        if answers > 0 && answers.is_multiple_of(25) {
+            self.flow(&Link { channel, handle: handle + 1, count: answers }, 50, false);
+        }
         let (id, number, back) = (self.next_id(channel), self.requests, handle + 1);
         let state =
             txn.map(|txn| format!(", state: transactional-state(txn-id: $txn{txn})")).unwrap_or_default();

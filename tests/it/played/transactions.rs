@@ -64,6 +64,58 @@ fn scripted_dotnet_receives_first_and_rolls_back_abandons_receives_and_commits_o
     driver.close();
 }
 
+impl Driver<'_> {
+    /// The attach of a receiver is refused as not allowed.
+    fn receiver_in_vain(&mut self, channel: u16, entity: &str) {
+        self.authorize(entity);
+        let (handle, name) = self.attach(channel, entity, "", "");
+        self.play(&format!(
+            r#"< {channel} attach(name: "{name}", role: false, source: null, target: null)
+< {channel} detach(handle: {handle}, closed: true, error: error(condition: 'amqp:not-allowed'))
+> {channel} detach(handle: {handle}, closed: true)
+"#
+        ));
+    }
+}
+
+#[test]
+fn scripted_dotnet_sends_first_and_receives_from_another_entity_on_a_new_session_alone() {
+    let broker = broker_with(&["q", "p"]);
+    let mut driver = Driver::connect(&broker, 1);
+    let channel = driver.session();
+    let control = driver.controller(channel);
+    let to_p = driver.sender(channel, "p");
+    let txn = driver.declare(&control);
+    driver.send(&to_p, Some(txn), &message("first"), ACCEPTED);
+    driver.discharge(&control, txn, false);
+    driver.receiver_in_vain(channel, "q");
+    // The session and its transactions go on.
+    let to_q = driver.sender(channel, "q");
+    let txn = driver.declare(&control);
+    driver.send(&to_p, Some(txn), &message("second"), ACCEPTED);
+    driver.send(&to_q, Some(txn), &message("in"), ACCEPTED);
+    driver.discharge(&control, txn, false);
+    let mut of_p = driver.receiver(channel, "p");
+    for text in ["first", "second"] {
+        let delivery = driver.receive(&mut of_p, 0, text);
+        driver.settle(&delivery, ACCEPTED);
+    }
+
+    let channel = driver.session();
+    let control = driver.controller(channel);
+    let mut of_q = driver.receiver(channel, "q");
+    let to_p = driver.sender(channel, "p");
+    let delivery = driver.receive(&mut of_q, 0, "in");
+    let txn = driver.declare(&control);
+    driver.complete_in(&delivery, txn);
+    driver.send(&to_p, Some(txn), &message("out"), ACCEPTED);
+    driver.discharge(&control, txn, false);
+    driver.is_settled(&delivery);
+    let out = driver.receive(&mut of_p, 0, "out");
+    driver.settle(&out, ACCEPTED);
+    driver.close();
+}
+
 #[test]
 fn scripted_dotnet_completes_rolls_back_and_completes_again_on_one_session_link() {
     let broker = broker_with(&["s/sessions"]);
