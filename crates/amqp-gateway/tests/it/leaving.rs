@@ -1,4 +1,4 @@
-//! What a receiver settles after the broker has detached its link, and before its own detach.
+//! Links and connections that end: what is settled, or sent, before the other side knows of it.
 
 use std::time::Duration;
 
@@ -261,4 +261,17 @@ fn send_one(world: &mut World) {
     let sender = world.plain();
     send(world, sender, "p", 1);
     world.lose(sender);
+}
+
+#[test]
+fn a_message_in_front_of_a_close_is_stored_and_its_sender_is_answered_by_the_close() {
+    let mut world = World::new();
+    let client = world.plain();
+    let message = MessageBuilder::new().data(b"m").build();
+    let script = world.script(client).attach_sender(0, 1, "s", Some("q"));
+    script.transfer(0, 1, 1, false, &message).close(None);
+    world.run();
+    let names: Vec<_> = world.frames(client).iter().map(|frame| frame.performative.kind().name()).collect();
+    assert_eq!(names, ["close"]);
+    assert_eq!(left(&mut world, "q"), 1);
 }
