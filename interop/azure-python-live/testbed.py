@@ -100,8 +100,11 @@ class LocalBroker(Broker):
 class Place:
     """A broker, its administrator, and keys with each set of rights."""
 
-    def __init__(self, address: str):
-        self.provider = Provider(FOLDER)
+    def __init__(self, kind: str, address: str):
+        # The broker reads the file of keys again from time to time: it must not find those of the other broker's provider.
+        folder = FOLDER / kind
+        folder.mkdir()
+        self.provider = Provider(folder)
         grant = '[[issuer.grant]]\nclaim = "roles"\nvalue = "owner"\nrights = ["manage", "send", "listen"]\n'
         keys = f'[[key]]\nname = "{KEY_NAME}"\nkey = "{KEY}"\nrights = ["manage", "send", "listen"]\n'
         self.keys = {}
@@ -130,7 +133,7 @@ places: dict[str, Place] = {}
 def place(kind: str = "common") -> Place:
     """The broker of this worker for tests of one kind."""
     if kind not in places:
-        places[kind] = Place(ADDRESSES[len(places)])
+        places[kind] = Place(kind, ADDRESSES[len(places)])
     return places[kind]
 
 
