@@ -116,6 +116,7 @@ impl CommandRouter<'_> {
                 self.state.pending_reads.push_back(PendingRead {
                     client: cx.client,
                     ticket,
+                    disk_waits: 0,
                     request: ReadRequest::Peek(request),
                 });
             }
@@ -124,6 +125,7 @@ impl CommandRouter<'_> {
                 self.state.pending_reads.push_back(PendingRead {
                     client: cx.client,
                     ticket,
+                    disk_waits: 0,
                     request: ReadRequest::Fetch(request),
                 });
             }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::{
-    AuthorizationRule, Batch, ClientId, Command, CoreConfig, EntityView, Output, Position, QueueId,
+    AuthorizationRule, Batch, ClientId, Command, CoreConfig, EntityView, Output, Position, QueueId, ReadId,
     ReplayError, Timestamp, Work,
     admin::{dynamic::DynamicNodeAdmin, removal::EntityRemoval, snapshot::AdminSnapshot},
     call::{Cx, NO_CLIENT},
@@ -147,7 +147,8 @@ impl Core {
     }
 
     /// Delivers messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; returns whether there is
-    /// more to do. Call it when the records of earlier calls can be read.
+    /// more to do. What waits for the disk is not: [`Core::handle_read_done`] says when it is. Call it when the records of earlier
+    /// calls can be read.
     pub fn deliver(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
@@ -160,7 +161,16 @@ impl Core {
             Dispatcher::of(&mut self.state).deliver_from(cx, queue, &mut budget);
         }
         self.finish_call(call);
-        self.state.messages.entities.agenda.has_to_dispatch() || !self.state.pending_reads.is_empty()
+        self.state.messages.entities.agenda.has_to_dispatch()
+            || (!self.state.pending_reads.is_empty() && !self.state.disk_waits.has_requests())
+    }
+
+    /// A read that was pending is done, or came to nothing ([`Output::read_soon`]): the next [`Core::deliver`] asks again for what
+    /// waited for it.
+    pub fn handle_read_done(&mut self, read: ReadId) {
+        while let Some(waiter) = self.state.disk_waits.pop(read) {
+            Dispatcher::of(&mut self.state).on_read(waiter);
+        }
     }
 
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;

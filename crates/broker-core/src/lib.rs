@@ -59,7 +59,7 @@ pub use entity::settings::{
 pub(crate) use ids::LockRef;
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use link::error::AttachError;
-pub use output::{Output, StorageError, StoredRecord};
+pub use output::{Output, Read, ReadId, StorageError, StoredRecord};
 pub use profile::Profile;
 pub use publish::error::{PartitionKeyError, PublishError};
 pub use publish::message::{Forwarded, LimitScope, Message, Properties, PropertyValue, SYSTEM, StoredExtras};

@@ -10,6 +10,18 @@ use crate::{ClientId, Effect, Position, QuotaError, Work};
 /// A record's bytes as they were appended.
 pub type StoredRecord = Bytes;
 
+/// Number of a read of the disk. None is used twice.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ReadId(pub u64);
+
+/// Result of a read that does not wait for the disk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Read {
+    Record(StoredRecord),
+    /// It is to be asked for again when [`crate::Core::handle_read_done`] names this read.
+    Pending(ReadId),
+}
+
 /// The stored bytes could not be read: the disk failed, or they fail their checksum.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("record at position {} cannot be read: {reason}", at.0)]
@@ -36,8 +48,13 @@ pub trait Output {
     /// Tells a client something; released when every record that [`Output::record`] appended before is durable. Those
     /// of [`Output::record_unawaited`] may not be.
     fn effect(&mut self, client: ClientId, effect: Effect);
-    /// Reads a record back, from memory if it is recent, else from disk.
+    /// Reads a record back, from memory if it is recent, else from disk, for which the caller waits.
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError>;
+    /// The same without waiting for the disk: a record that is not in memory is read meanwhile, and is to be asked for again. The
+    /// work that this takes is not the caller's.
+    fn read_soon(&mut self, at: Position, length: u32) -> Result<Read, StorageError> {
+        self.read(at, length).map(Read::Record)
+    }
     /// These records will be read soon, one after the other. What it takes to read them may be begun for all of them at
     /// once; nothing that shows depends on it.
     fn prefetch(&mut self, _records: &[(Position, u32)]) {}

@@ -109,6 +109,10 @@ pub(crate) struct Store {
     pub(crate) touched_at: Timestamp,
     /// It is in the list of stores to deliver from, or to forward from.
     pub(crate) queued: bool,
+    /// A read of the disk that it has waited for is done.
+    pub(crate) was_read: bool,
+    /// Deliveries after such a read that found no message at hand, one after the other.
+    pub(crate) reads_in_vain: u8,
     /// Its sessions, where the entity has them. There `Slot::holder` is the session's number, and the lock of a message
     /// lasts as long as that of its session.
     pub(crate) sessions: Option<Box<Sessions>>,
@@ -138,6 +142,8 @@ impl Store {
             links: StoreLinks::default(),
             touched_at: Timestamp::default(),
             queued: false,
+            was_read: false,
+            reads_in_vain: 0,
             sessions: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The journal: appends records, makes them durable in groups, reads them back, and reclaims their space.
 //!
-//! Everything here runs on one thread and blocks on reads of old records only. Disk writes are data:
+//! Everything here runs on one thread, and only [`Journal::read`] of old records blocks. Disk work is data:
 //! [`Journal::poll_io`] hands out a request, [`Journal::handle_io`] takes its result.
 //!
 //! Invariant: [`Journal::durable`] never goes back and never passes what the disk has confirmed.
@@ -283,6 +283,7 @@ impl Journal {
 
     /// Figures of now.
     pub fn stats(&self) -> JournalStats {
+        let (reads_waiting, reads_in_flight) = self.read_ahead.outstanding();
         JournalStats {
             tail: Position(self.segments.tail()),
             end: self.end(),
@@ -297,6 +298,8 @@ impl Journal {
             writes: self.progress.writes(),
             syncs: self.progress.syncs(),
             disk_reads: self.read_ahead.reads(),
+            reads_waiting,
+            reads_in_flight,
             segments_freed: self.compactor.segments_freed(),
             compacted_bytes: self.compactor.compacted_bytes(),
             failed_deletes: self.segment_pool.failed_deletes(),

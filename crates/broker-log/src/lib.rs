@@ -2,7 +2,8 @@
 //! position, compacted oldest first, and recovered after a crash.
 //!
 //! A [`Journal`] runs on its owner's thread and does no writing itself: [`Journal::poll_io`] hands out work that
-//! a [`DiskWorker`] performs on another thread, [`Journal::handle_io`] takes the results. [`recover`] makes a
+//! a [`DiskWorker`] performs on another thread, [`Journal::handle_io`] takes the results. It reads records that are not in
+//! memory in the same way ([`Journal::read_soon_of`]), or, where the caller wants to wait for the disk, at once. [`recover`] makes a
 //! journal from what is on a [`Disk`]. The bytes on disk are described in `docs/disk-format.md`.
 //!
 //! Invariant: what [`Journal::durable`] has passed is found by every later recovery, whole and in order, until its
@@ -52,6 +53,7 @@ pub use migrate::{
 pub use owner::{Owner, OwnerStats};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};
+pub use read_ahead::{Read, ReadId};
 pub use record_view::RecordView;
 pub use recovery::{ReadJournal, read, recover};
 pub use repair::{RepairPlan, Repaired, repair};

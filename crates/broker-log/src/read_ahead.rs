@@ -1,13 +1,24 @@
 //! Read-ahead: reads records back from disk, and more than requested when the reader goes on in order.
 //!
+//! A caller may wait for the disk ([`ReadAhead::record`]), or be told that the record is not there yet
+//! ([`ReadAhead::record_soon`]): then a reader thread reads its window, and the next one while this one is used.
+//!
 //! Invariant: the windows are shared by the owners of the records, by weight. At most [`WINDOWS_MAX`] are held, and one more for
-//! each further owner, up to [`WINDOWS_MAX_OF_ALL`]; what they hold is durable and never changes. A record shares its
+//! each further owner, up to [`WINDOWS_MAX_OF_ALL`]; what they hold is durable and never changes. A window for which somebody
+//! waits stays until it was read from, or its owner has had a turn. A record shares its
 //! window's memory only where a quarter of a window is wanted, of this one or of the one before it: of others it gets a copy,
 //! for it may be kept long after the window.
 
+mod asked;
+mod window;
+
 use std::io;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+
+use asked::{AskedReads, ReadFailure};
+pub(crate) use asked::{WindowPlan, WindowRead};
+use window::{WINDOW_BYTES_FIRST, Window};
 
 use crate::{
     Disk, Owner, OwnerStats, Position, ReadError,
@@ -15,13 +26,29 @@ use crate::{
     segments::Segment,
 };
 
+/// Number of a read of the disk. None is used twice.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ReadId(pub u64);
+
+/// Result of a read that does not wait for the disk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Read {
+    /// The record.
+    Record(Bytes),
+    /// It will be there when this read is done.
+    Pending(ReadId),
+}
+
 /// Stretches of the journal that were read from disk.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     windows: Vec<Window>,
+    asked: AskedReads,
+    /// Window that the last reader will want next.
+    ahead: Option<WindowPlan>,
     /// Records that were asked for.
     reads: u64,
-    /// Those for which the disk was read.
+    /// Reads of the disk.
     waits: u64,
     /// By owner.
     counts: Vec<Counts>,
@@ -39,54 +66,6 @@ pub(crate) struct Reader {
 struct Counts {
     reads: u64,
     bytes: u64,
-}
-
-#[derive(Debug)]
-struct Window {
-    reader: Reader,
-    start: u64,
-    bytes: Bytes,
-    /// Number of the read that used it last.
-    used: u64,
-    requested_bytes: u64,
-    /// Reads that it was used for, and their bytes.
-    served: u64,
-    served_bytes: u64,
-    /// Whether of the window before it so much was wanted that it was worth its memory.
-    follows_worthy: bool,
-}
-
-impl Window {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    /// Whether so much of it was wanted that it is worth its memory.
-    fn may_share_memory(&self) -> bool {
-        self.served_bytes.saturating_mul(SHARED_FRACTION) >= self.bytes.len() as u64
-    }
-
-    /// Bytes to read when a reader goes on behind this window. A reader that used less than a record in each 16 KiB of it
-    /// skips: the next read is as small as for a single record.
-    fn next_bytes(&self) -> u64 {
-        let goes_on = self.served > 1 && self.served * WINDOW_BYTES_FIRST >= self.bytes.len() as u64;
-        if goes_on || self.may_share_memory() {
-            (self.requested_bytes * 4).min(WINDOW_BYTES_MAX)
-        } else {
-            WINDOW_BYTES_FIRST
-        }
-    }
-
-    /// The record at `at`; `None` when the file ends before its end.
-    fn record(&mut self, at: u64, length: u64) -> Option<Bytes> {
-        let start = usize::try_from(at - self.start).ok()?;
-        let end = start.checked_add(usize::try_from(length).ok()?)?;
-        let record = self.bytes.get(start..end)?;
-        self.served += 1;
-        self.served_bytes = self.served_bytes.saturating_add(length);
-        let shares = self.follows_worthy || self.may_share_memory();
-        Some(if shares { self.bytes.slice(start..end) } else { Bytes::copy_from_slice(record) })
-    }
 }
 
 impl ReadAhead {
@@ -108,6 +87,7 @@ impl ReadAhead {
 
     /// Another owner may get this number.
     pub(crate) fn forget_owner(&mut self, owner: Owner) {
+        self.asked.forget_owner(owner);
         self.windows.retain(|window| window.reader.owner != owner);
         if let Some(counts) = self.counts.get_mut(owner.index()) {
             *counts = Counts::default();
@@ -123,22 +103,109 @@ impl ReadAhead {
         readable: u64,
         reader: Reader,
     ) -> Result<Bytes, ReadError> {
-        let (file, offset) = (segment.file, at.0 - segment.base);
         let stored = RECORD_HEADER + u64::from(length);
         let bytes = self
             .read(disk, segment, (at.0, stored), readable, reader)
-            .map_err(|error| ReadError::Disk { at, file, offset, message: error.to_string().into() })?;
-        let corrupt = ReadError::Corrupt { at, file, offset };
-        let bytes = bytes.ok_or_else(|| corrupt.clone())?;
-        let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
-        if header.is_lost() {
-            return Err(corrupt);
+            .map_err(|error| failed(segment, at, &error.to_string()))?;
+        checked(segment, (at, length), bytes)
+    }
+
+    /// The same if it is in a window. If not, a read of it is asked for, unless one is that brings it.
+    pub(crate) fn record_soon(
+        &mut self,
+        segment: &Segment,
+        (at, length): (Position, u32),
+        readable: u64,
+        reader: Reader,
+    ) -> Result<Read, ReadError> {
+        let stored = RECORD_HEADER + u64::from(length);
+        if let Some(bytes) = self.held((at.0, stored), reader) {
+            return checked(segment, (at, length), Some(bytes)).map(Read::Record);
         }
-        if header.length != length {
-            return Err(ReadError::OtherLength { at, asked: length, found: header.length });
+        match self.asked.take_failure(reader.owner, at.0) {
+            Some(ReadFailure::Disk(message)) => return Err(failed(segment, at, &message)),
+            Some(ReadFailure::Short) => return checked(segment, (at, length), None).map(Read::Record),
+            None => {}
         }
-        let bytes = bytes.slice(RECORD_HEADER_LEN..);
-        if header.matches(segment.seed, &bytes) { Ok(bytes) } else { Err(corrupt) }
+        let window_end = self.windows.iter().find(|window| window.holds(at.0)).map(Window::end);
+        if let Some(id) = self.asked.join(reader.owner, (at.0, stored), window_end) {
+            return Ok(Read::Pending(id));
+        }
+        let before = self.take_before(at.0, reader);
+        let (requested_bytes, follows_worthy) = planned(before.as_ref());
+        let end = (at.0 + stored.max(requested_bytes)).min(readable.max(at.0 + stored));
+        let window = WindowPlan {
+            reader,
+            start: at.0,
+            length: end - at.0,
+            requested_bytes,
+            follows_worthy,
+            is_ahead: false,
+        };
+        Ok(Read::Pending(self.asked.ask(segment, window, Some(stored))))
+    }
+
+    /// The window that should be read now because a reader goes on in order; its place is to be looked up.
+    pub(crate) fn take_ahead(&mut self) -> Option<WindowPlan> {
+        self.ahead.take()
+    }
+
+    /// Asks for a window that lies ahead of a reader, of `segment`; everything before `readable` is on disk and final.
+    pub(crate) fn ask_ahead(&mut self, segment: &Segment, mut window: WindowPlan, readable: u64) {
+        window.length = window.length.min(readable.saturating_sub(window.start));
+        if window.length > 0 && !self.asked.has(window.reader.owner, window.start) {
+            self.asked.ask(segment, window, None);
+        }
+    }
+
+    /// The next read for a reader thread. Reads of all owners are shared by weight, as windows are: one is handed out while
+    /// there will be room for its window.
+    pub(crate) fn next_read(&mut self) -> Option<WindowRead> {
+        let pinned = || self.windows.iter().filter(|window| window.is_pinned);
+        let bytes = pinned().map(|window| window.bytes.len() as u64).sum();
+        let pinned_of = |owner| pinned().filter(|window| window.reader.owner == owner).count();
+        let reader = self.asked.next_owner(pinned_of)?;
+        let room = self.windows_max(reader.owner).saturating_sub(pinned().count());
+        self.asked.hand_out(reader.owner, room, bytes)
+    }
+
+    /// A read is done. `is_current`: its segment is still in use.
+    pub(crate) fn on_read(
+        &mut self,
+        id: ReadId,
+        result: io::Result<Bytes>,
+        is_current: impl Fn(u64) -> bool,
+    ) {
+        let Some((window, is_awaited)) = self.asked.finish(id, &result, is_current) else { return };
+        let Ok(bytes) = result else { return };
+        self.waits += 1;
+        self.counts_of(window.reader.owner).bytes += bytes.len() as u64;
+        let mut window = self.window(window, bytes);
+        window.is_pinned = is_awaited;
+        self.keep(window);
+    }
+
+    /// A read that somebody waited for is done, or came to nothing: the record is to be asked for again.
+    pub(crate) fn poll_done(&mut self) -> Option<(Owner, ReadId)> {
+        self.asked.poll_done()
+    }
+
+    /// The owner has had its turn: windows that it has not read from are kept for it no longer than others.
+    pub(crate) fn release(&mut self, owner: Owner) {
+        self.asked.forget_failures(owner);
+        for window in self.windows.iter_mut().filter(|window| window.reader.owner == owner) {
+            window.is_pinned = false;
+        }
+    }
+
+    /// The first position at which a read was asked for that is not done.
+    pub(crate) fn first_asked(&self) -> Option<u64> {
+        self.asked.first()
+    }
+
+    /// Number of reads that are asked for, and of those among them that a thread has.
+    pub(crate) fn outstanding(&self) -> (u64, u64) {
+        self.asked.outstanding()
     }
 
     /// `length` bytes at `at` in `segment`, of which everything before `readable` is on disk and final.
@@ -151,42 +218,120 @@ impl ReadAhead {
         readable: u64,
         reader: Reader,
     ) -> io::Result<Option<Bytes>> {
-        self.reads += 1;
-        let reads = self.reads;
-        self.counts_of(reader.owner).reads += 1;
-        let held = self.windows.iter_mut().find(|window| window.start <= at && at + length <= window.end());
-        if let Some(window) = held {
-            window.used = reads;
-            if window.reader.owner == reader.owner {
-                window.reader = reader;
-            }
-            return Ok(window.record(at, length));
+        if let Some(record) = self.held((at, length), reader) {
+            return Ok(Some(record));
         }
-        let goes_on = |window: &Window| {
-            window.reader.owner == reader.owner && window.start < at && at <= window.end() + SKIP_BYTES
-        };
-        let before = self.windows.iter().position(goes_on);
-        let before = before.map(|index| self.windows.swap_remove(index));
-        let requested_bytes = before.as_ref().map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+        self.count_read(reader.owner);
+        let before = self.take_before(at, reader);
+        let (requested_bytes, follows_worthy) = planned(before.as_ref());
         let end = (at + length.max(requested_bytes)).min(readable.max(at + length));
         let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
         let read = disk.read_at(segment.file, at - segment.base, &mut buffer)?;
         buffer.truncate(read);
         self.waits += 1;
         self.counts_of(reader.owner).bytes += read as u64;
-        let mut window = Window {
+        let plan = WindowPlan {
             reader,
             start: at,
-            bytes: buffer.into(),
-            used: reads,
+            length: end - at,
             requested_bytes,
-            served: 0,
-            served_bytes: 0,
-            follows_worthy: before.is_some_and(|before| before.may_share_memory()),
+            follows_worthy,
+            is_ahead: false,
         };
+        let mut window = self.window(plan, buffer.into());
         let record = window.record(at, length);
         self.keep(window);
         Ok(record)
+    }
+
+    /// The bytes from windows: from one, or from two that follow each other.
+    fn held(&mut self, (at, length): (u64, u64), reader: Reader) -> Option<Bytes> {
+        let index = self.windows.iter().position(|window| window.holds(at) && at + length <= window.end());
+        let Some(mut index) = index else { return self.held_in_two((at, length), reader) };
+        self.count_read(reader.owner);
+        let reads = self.reads;
+        if self.windows.get(index)?.is_ahead {
+            // The reader has left the window before this one.
+            index = self.drop_before(index);
+        }
+        let window = self.windows.get_mut(index)?;
+        window.used = reads;
+        window.is_pinned = false;
+        if window.reader.owner == reader.owner {
+            window.reader = reader;
+        }
+        let record = window.record(at, length);
+        if window.reader.owner == reader.owner && self.asked.may_ask_ahead(reader.owner) {
+            self.ahead = window.ahead(at + length);
+        }
+        record
+    }
+
+    /// A record that begins in one window and ends in the next one.
+    fn held_in_two(&mut self, (at, length): (u64, u64), reader: Reader) -> Option<Bytes> {
+        let first = self.windows.iter().position(|window| window.holds(at))?;
+        let border = self.windows.get(first)?.end();
+        let is_next = |window: &Window| window.start == border && at + length <= window.end();
+        let second = self.windows.iter().position(is_next)?;
+        self.count_read(reader.owner);
+        let mut record = BytesMut::with_capacity(usize::try_from(length).ok()?);
+        for (index, from, end) in [(first, at, border), (second, border, at + length)] {
+            let window = self.windows.get_mut(index)?;
+            window.used = self.reads;
+            window.is_pinned = false;
+            record.extend_from_slice(&window.record(from, end - from)?);
+        }
+        Some(record.freeze())
+    }
+
+    /// Drops the window that a reader has left for the one at `index`, which was read ahead of it. Returns the new index.
+    fn drop_before(&mut self, index: usize) -> usize {
+        let Some(window) = self.windows.get_mut(index) else { return index };
+        window.is_ahead = false;
+        let (owner, start) = (window.reader.owner, window.start);
+        let is_before =
+            |window: &Window| window.reader.owner == owner && window.end() == start && !window.is_pinned;
+        let Some(before) = self.windows.iter().position(is_before) else { return index };
+        let is_worthy = self.windows.remove(before).may_share_memory();
+        let index = if before < index { index - 1 } else { index };
+        if let Some(window) = self.windows.get_mut(index) {
+            window.follows_worthy = is_worthy;
+        }
+        index
+    }
+
+    /// Takes out the window behind which a reader goes on at `at`.
+    fn take_before(&mut self, at: u64, reader: Reader) -> Option<Window> {
+        let goes_on = |window: &Window| {
+            window.reader.owner == reader.owner
+                && window.start < at
+                && at <= window.end() + SKIP_BYTES
+                && !window.is_pinned
+        };
+        let before = self.windows.iter().position(goes_on)?;
+        Some(self.windows.swap_remove(before))
+    }
+
+    fn window(&self, plan: WindowPlan, bytes: Bytes) -> Window {
+        Window {
+            reader: plan.reader,
+            start: plan.start,
+            bytes,
+            used: self.reads,
+            requested_bytes: plan.requested_bytes,
+            served: 0,
+            served_bytes: 0,
+            longest: 0,
+            follows_worthy: plan.follows_worthy,
+            is_ahead: plan.is_ahead,
+            has_next: false,
+            is_pinned: false,
+        }
+    }
+
+    fn count_read(&mut self, owner: Owner) {
+        self.reads += 1;
+        self.counts_of(owner).reads += 1;
     }
 
     fn counts_of(&mut self, owner: Owner) -> &mut Counts {
@@ -197,17 +342,25 @@ impl ReadAhead {
         self.counts.get_mut(index).expect("there are as many")
     }
 
-    fn keep(&mut self, window: Window) {
-        // Most of the time all of them are one owner's, and then this is the number of windows.
+    /// Number of windows that may be held with another one of this owner's.
+    fn windows_max(&self, owner: Owner) -> usize {
+        // Most of the time all of them are one owner's, and then this is the smallest number.
         let is_first = |index: usize, owner: Owner| self.windows_of(owner).next() == Some(index);
-        let others = self.windows.iter().enumerate().filter(|(index, held)| {
-            held.reader.owner != window.reader.owner && is_first(*index, held.reader.owner)
-        });
-        let windows_max = (WINDOWS_MAX + others.count()).min(WINDOWS_MAX_OF_ALL);
-        if self.windows.len() >= windows_max
-            && let Some(index) = self.first_to_go(window.reader)
-        {
-            self.windows.swap_remove(index);
+        let others = self
+            .windows
+            .iter()
+            .enumerate()
+            .filter(|(index, held)| held.reader.owner != owner && is_first(*index, held.reader.owner));
+        (WINDOWS_MAX + others.count()).min(WINDOWS_MAX_OF_ALL)
+    }
+
+    fn keep(&mut self, window: Window) {
+        if self.windows.len() >= self.windows_max(window.reader.owner) {
+            match self.first_to_go(window.reader) {
+                Some(index) => drop(self.windows.swap_remove(index)),
+                None if self.windows.len() >= WINDOWS_MAX_OF_ALL => return,
+                None => {}
+            }
         }
         self.windows.push(window);
     }
@@ -216,14 +369,15 @@ impl ReadAhead {
     /// was not used for longest. So an owner that holds no more than its share loses nothing, but for windows that nobody has
     /// used for long and that are not its only one.
     fn first_to_go(&self, reader: Reader) -> Option<usize> {
-        let unused = self.windows.iter().enumerate().filter(|(_, window)| {
+        let may_go = || self.windows.iter().enumerate().filter(|(_, window)| !window.is_pinned);
+        let unused = may_go().filter(|(_, window)| {
             self.reads - window.used > UNUSED_READS_MAX && self.windows_of(window.reader.owner).count() > 1
         });
         if let Some((index, _)) = unused.min_by_key(|(_, window)| window.used) {
             return Some(index);
         }
         let mut first: Option<(u64, &Window, usize)> = None;
-        for (index, window) in self.windows.iter().enumerate() {
+        for (index, window) in may_go() {
             let owner = window.reader.owner;
             let count = self.windows_of(owner).count() as u64 + u64::from(owner == reader.owner);
             let is_before = first.is_none_or(|(other_count, other, _)| {
@@ -244,18 +398,43 @@ impl ReadAhead {
     }
 }
 
+/// Bytes and memory of the window to read for a reader that goes on behind `before`.
+fn planned(before: Option<&Window>) -> (u64, bool) {
+    let requested_bytes = before.map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+    (requested_bytes, before.is_some_and(Window::may_share_memory))
+}
+
+/// The record in `bytes`, which were read at its place; `None`: the file ends before its end.
+fn checked(
+    segment: &Segment,
+    (at, length): (Position, u32),
+    bytes: Option<Bytes>,
+) -> Result<Bytes, ReadError> {
+    let (file, offset) = (segment.file, at.0 - segment.base);
+    let corrupt = ReadError::Corrupt { at, file, offset };
+    let bytes = bytes.ok_or_else(|| corrupt.clone())?;
+    let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
+    if header.is_lost() {
+        return Err(corrupt);
+    }
+    if header.length != length {
+        return Err(ReadError::OtherLength { at, asked: length, found: header.length });
+    }
+    let bytes = bytes.slice(RECORD_HEADER_LEN..);
+    if header.matches(segment.seed, &bytes) { Ok(bytes) } else { Err(corrupt) }
+}
+
+/// The disk could not read the record at `at`.
+fn failed(segment: &Segment, at: Position, message: &str) -> ReadError {
+    ReadError::Disk { at, file: segment.file, offset: at.0 - segment.base, message: message.into() }
+}
+
 /// As many readers can go on side by side, each in its own queue.
 const WINDOWS_MAX: usize = 16;
 /// Windows of all owners. Those that an owner that reads no more leaves behind take nothing from the others.
 const WINDOWS_MAX_OF_ALL: usize = 32;
 /// A window that was not used in so many reads is left behind.
 const UNUSED_READS_MAX: u64 = 4096;
-/// Bytes read around a single record: four pages cost the disk the same as one.
-const WINDOW_BYTES_FIRST: u64 = 16 << 10;
-/// Bytes per read of a sequential reader: large enough to hide the system call, small enough for the cache.
-const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// A window is worth its memory when one byte of so many was wanted.
-const SHARED_FRACTION: u64 = 4;
 /// A reader goes on when it skips at most this much: records of other queues lie between its own.
 const SKIP_BYTES: u64 = 256 << 10;
 

@@ -113,6 +113,11 @@ impl SegmentPool {
         self.retired.push(segment);
     }
 
+    /// Whether there are dead segments whose files are not of use yet.
+    pub(crate) fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
     /// Takes in the files of retired segments that end at or before `tail`: the disk knows that replay begins there.
     pub(crate) fn recycle_retired(&mut self, tail: u64) {
         while let Some(oldest) = self.retired.first()

@@ -1,12 +1,15 @@
 //! Work of the disk thread: the requests of the journal, and the worker that performs them.
 //!
-//! Invariant: writes are performed one at a time, and so are the others; a write and another touch different files.
+//! Invariant: writes are performed one at a time, and so is the work on files; a write and such work touch different files.
+//! Reads may be performed beside both and beside each other: they touch no byte that is written.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use bytes::Bytes;
 
-use crate::{Disk, DiskFailure, DiskOperation, FileId, RecoveryError, format};
+use crate::{
+    Disk, DiskFailure, DiskOperation, FileId, ReadId, RecoveryError, format, read_ahead::WindowRead,
+};
 
 /// A unit of disk work, from [`crate::Journal::poll_io`].
 #[derive(Debug)]
@@ -22,12 +25,17 @@ impl IoRequest {
         matches!(self.0, Request::Write(_))
     }
 
+    /// Whether it reads records that somebody waits for, or will.
+    pub fn is_read(&self) -> bool {
+        matches!(self.0, Request::Read(_))
+    }
+
     /// Whether a file has to be created first, which takes the file system far longer than a small write.
     pub fn creates_file(&self) -> bool {
         match &self.0 {
             Request::Write(write) => write.create.is_some(),
             Request::Prepare(prepare) => prepare.create.is_some(),
-            Request::Delete(_) | Request::Measure => false,
+            Request::Delete(_) | Request::Measure | Request::Read(_) => false,
         }
     }
 
@@ -35,7 +43,7 @@ impl IoRequest {
     pub fn records(&self) -> u64 {
         match &self.0 {
             Request::Write(write) => write.records,
-            Request::Prepare(_) | Request::Delete(_) | Request::Measure => 0,
+            Request::Prepare(_) | Request::Delete(_) | Request::Measure | Request::Read(_) => 0,
         }
     }
 
@@ -44,7 +52,7 @@ impl IoRequest {
         match &self.0 {
             Request::Write(write) => write.parts.iter().map(|part| part.len() as u64).sum(),
             Request::Prepare(prepare) => prepare.length,
-            Request::Delete(_) | Request::Measure => 0,
+            Request::Delete(_) | Request::Measure | Request::Read(_) => 0,
         }
     }
 }
@@ -55,6 +63,7 @@ pub(crate) enum Request {
     Prepare(Prepare),
     Delete(FileId),
     Measure,
+    Read(WindowRead),
 }
 
 /// Append a group of batches.
@@ -85,10 +94,11 @@ pub(crate) enum Done {
     Prepared(Prepare, Result<(), DiskFailure>, Option<u64>),
     Deleted(Result<(), DiskFailure>),
     Measured(Option<u64>),
+    Read(ReadId, io::Result<Bytes>),
 }
 
-/// Performs the journal's disk work. It blocks: give it a thread of its own. Requests that write records and the others
-/// may be performed by two workers on two threads.
+/// Performs the journal's disk work. It blocks: give it a thread of its own. Requests that write records, those that read
+/// them and the others may be performed by workers on threads of their own, those that read by several.
 #[derive(Debug)]
 pub struct DiskWorker<D> {
     disk: D,
@@ -121,6 +131,7 @@ impl<D: Disk> DiskWorker<D> {
             }
             Request::Delete(file) => Done::Deleted(self.delete(file)),
             Request::Measure => Done::Measured(self.free_space()),
+            Request::Read(read) => Done::Read(read.id, self.read(read)),
         })
     }
 
@@ -154,6 +165,14 @@ impl<D: Disk> DiskWorker<D> {
 
     fn delete(&self, file: FileId) -> Result<(), DiskFailure> {
         self.disk.delete(file).map_err(|error| DiskFailure::new(DiskOperation::Delete, file, &error))
+    }
+
+    /// As much of the window as the file has.
+    fn read(&self, read: WindowRead) -> io::Result<Bytes> {
+        let mut buffer = vec![0; usize::try_from(read.length).unwrap_or(usize::MAX)];
+        let bytes = self.disk.read_at(read.file, read.offset, &mut buffer)?;
+        buffer.truncate(bytes);
+        Ok(buffer.into())
     }
 
     fn free_space_after(&mut self, write: &Write) -> Option<u64> {

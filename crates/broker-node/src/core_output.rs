@@ -4,8 +4,8 @@
 //! carries the slot of the namespace whose core made it.
 
 use broker_core::{
-    ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, StorageError,
-    StoredRecord, Work,
+    ClientId, Effect, NamespaceLimit, NamespaceSlot, Output, Position, QuotaError, Read, ReadId,
+    StorageError, StoredRecord, Work,
 };
 use broker_log::{Journal, Owner};
 
@@ -137,6 +137,20 @@ impl CoreOutput<'_> {
         self.usage.note_background(before);
     }
 
+    /// Charges the reads for which this thread has waited since there were so many.
+    #[inline]
+    fn charge_reads(&mut self, before: u64) {
+        let reads = self.output.journal.disk_reads() - before;
+        if reads > 0 {
+            self.usage.charge(Work::DISK_READ.times(reads));
+        }
+    }
+
+    /// The namespace has asked again for all that was read for it.
+    pub(crate) fn release_windows(&mut self) {
+        self.output.journal.release_windows(owner_of(self.id.slot));
+    }
+
     /// Ends an atomic unit.
     pub(crate) fn commit(&mut self) {
         self.output.journal.commit();
@@ -169,11 +183,21 @@ impl Output for CoreOutput<'_> {
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
         let reads = self.output.journal.disk_reads();
         let found = self.output.journal.read_of(owner_of(self.id.slot), broker_log::Position(at.0), length);
-        let reads = self.output.journal.disk_reads() - reads;
-        if reads > 0 {
-            self.usage.charge(Work::DISK_READ.times(reads));
-        }
+        self.charge_reads(reads);
         found.map_err(|error| StorageError { at, reason: error.to_string().into() })
+    }
+
+    #[inline]
+    fn read_soon(&mut self, at: Position, length: u32) -> Result<Read, StorageError> {
+        let reads = self.output.journal.disk_reads();
+        let (owner, place) = (owner_of(self.id.slot), broker_log::Position(at.0));
+        let found = self.output.journal.read_soon_of(owner, place, length);
+        self.charge_reads(reads);
+        match found {
+            Ok(broker_log::Read::Record(record)) => Ok(Read::Record(record)),
+            Ok(broker_log::Read::Pending(read)) => Ok(Read::Pending(ReadId(read.0))),
+            Err(error) => Err(StorageError { at, reason: error.to_string().into() }),
+        }
     }
 
     fn prefetch(&mut self, records: &[(Position, u32)]) {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing that one namespace is asked changes or shows another.
 
+pub(crate) mod busy_turns;
 pub(crate) mod change;
 pub(crate) mod core;
 pub(crate) mod deferred_batches;

@@ -9,7 +9,8 @@
 use std::collections::VecDeque;
 
 use broker_core::{
-    Batch, ClientId, Core, CoreConfig, NamespaceDefinition, ReplayError, Timestamp, Work, WorkBudget,
+    Batch, ClientId, Core, CoreConfig, NamespaceDefinition, NamespaceSlot, ReadId, ReplayError, Timestamp,
+    Work, WorkBudget,
 };
 use broker_log::{CompactionStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
@@ -284,9 +285,12 @@ impl Node {
         self.output.journal.poll_io()
     }
 
-    /// A piece of disk work is done, or has failed.
+    /// A piece of disk work is done, or has failed. Deliveries that waited for it follow in [`Self::work`].
     pub fn handle_io(&mut self, done: IoDone) {
         self.output.journal.handle_io(done);
+        while let Some((owner, read)) = self.output.journal.poll_read_done() {
+            self.namespaces.handle_read_done(NamespaceSlot(owner.0), ReadId(read.0));
+        }
     }
 
     /// Begins a clean end: everything appended is made durable, and the journal says that nothing follows. Perform

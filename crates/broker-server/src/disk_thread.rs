@@ -1,15 +1,16 @@
 //! Disk threads. A small write is performed at once on the thread that runs the node, as long as nothing else waits,
 //! the disk is quick and no file has to be created; other writes go to a thread of their own, and files are prepared
-//! and deleted by another, so that no record waits for that.
+//! and deleted by another, so that no record waits for that. Records that are not in memory are read by two more.
 //!
-//! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
+//! Invariant: the journal has at most one write and one request for files outstanding, so each kind keeps its order. Reads may
+//! be done in any order.
 
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{self, SyncSender},
+        mpsc::{self, Receiver, SyncSender},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -25,14 +26,16 @@ use crate::{clock, executor::Executor, metrics::ShardMetrics};
 pub(crate) struct DiskThread {
     writes: DiskThreadHandle,
     others: DiskThreadHandle,
+    reads: DiskThreadHandle,
     worker: Worker,
 }
 
-/// One thread and the way to it. Dropped, it ends and is waited for, so that the next broker may have the folder.
+/// One thread or several for requests of one kind, and the way to them. Dropped, they end and are waited for, so that the next
+/// broker may have the folder.
 #[derive(Debug)]
 struct DiskThreadHandle {
     requests: Option<SyncSender<IoRequest>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 type Worker = Arc<Mutex<TimedDiskWorker>>;
@@ -54,12 +57,15 @@ impl TimedDiskWorker {
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
         let written = request.is_write().then(|| (request.bytes(), request.records()));
+        let is_read = request.is_read();
         let begin = clock::instant();
         let done = self.worker.perform(request);
         let took = clock::instant().saturating_duration_since(begin);
         self.note(took);
         if let Some((bytes, records)) = written {
             self.metrics.wrote(bytes, records, took);
+        } else if is_read {
+            self.metrics.read(took);
         }
         done
     }
@@ -75,8 +81,11 @@ impl TimedDiskWorker {
     }
 }
 
-/// The journal asks for at most one write and a little background work at a time.
+/// The journal asks for at most one write, a few reads and a little background work at a time.
 const REQUESTS_MAX: usize = 16;
+/// Threads that read. With two a disk is asked for the next window while what the last one brought is delivered: the thread
+/// that has read it does that.
+const READERS: usize = 2;
 /// A write up to this size, in bytes, is likely that of a sender that waits for each message: for it the wait costs
 /// less than two thread switches. For a sender that pipelines, reading continues meanwhile.
 const AT_ONCE_BYTES_MAX: u64 = 8 << 10;
@@ -87,17 +96,23 @@ const QUICK_WRITES: u32 = 16;
 
 impl DiskThread {
     /// Starts the threads; they have ended when this is dropped.
-    pub(crate) fn start(disk: Arc<RealDisk>, executor: &Arc<Executor>) -> io::Result<Self> {
-        let worker = TimedDiskWorker::on(Arc::clone(&disk), executor.metrics());
-        let writes = DiskThreadHandle::start("journal", by(Arc::clone(&worker)), Arc::clone(executor))?;
-        let others = TimedDiskWorker::on(disk, executor.metrics());
-        let others = DiskThreadHandle::start("files", by(others), Arc::clone(executor))?;
-        Ok(Self { writes, others, worker })
+    pub(crate) fn start(disk: &Arc<RealDisk>, executor: &Arc<Executor>) -> io::Result<Self> {
+        let worker = TimedDiskWorker::on(Arc::clone(disk), executor.metrics());
+        let writes = DiskThreadHandle::start("journal", [by(Arc::clone(&worker))], executor)?;
+        let others = TimedDiskWorker::on(Arc::clone(disk), executor.metrics());
+        let others = DiskThreadHandle::start("files", [by(others)], executor)?;
+        let readers = [(); READERS].map(|()| by(TimedDiskWorker::on(Arc::clone(disk), executor.metrics())));
+        let reads = DiskThreadHandle::start("reads", readers, executor)?;
+        Ok(Self { writes, others, reads, worker })
     }
 
     /// Performs `request`: at once if it is small, the caller is `alone` in running the node, and the disk is idle and
     /// fast; otherwise on the thread, which reports to the executor.
     pub(crate) fn perform(&self, request: IoRequest, alone: impl Fn() -> bool) -> Option<IoDone> {
+        if request.is_read() {
+            self.reads.give(request);
+            return None;
+        }
         if !request.is_write() {
             self.others.give(request);
             return None;
@@ -116,24 +131,30 @@ impl DiskThread {
 }
 
 impl DiskThreadHandle {
-    /// A panic of `perform` ends the node, which waits for an answer.
-    fn start(
+    /// A thread for each way to perform a request. A panic in it ends the node, which waits for an answer.
+    fn start<P: FnMut(IoRequest) -> IoDone + Send + 'static>(
         name: &str,
-        mut perform: impl FnMut(IoRequest) -> IoDone + Send + 'static,
-        executor: Arc<Executor>,
+        performers: impl IntoIterator<Item = P>,
+        executor: &Arc<Executor>,
     ) -> io::Result<Self> {
         let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
-        let thread = thread::Builder::new().name(name.into()).spawn(move || {
-            let work = AssertUnwindSafe(|| {
-                for request in waiting {
-                    executor.complete_io(perform(request));
+        let waiting = Arc::new(Mutex::new(waiting));
+        let mut started = Self { requests: Some(requests), threads: Vec::new() };
+        for mut perform in performers {
+            let (waiting, executor) = (Arc::clone(&waiting), Arc::clone(executor));
+            let thread = thread::Builder::new().name(name.into()).spawn(move || {
+                let work = AssertUnwindSafe(|| {
+                    while let Some(request) = next(&waiting) {
+                        executor.complete_io(perform(request));
+                    }
+                });
+                if catch_unwind(work).is_err() {
+                    executor.fail();
                 }
-            });
-            if catch_unwind(work).is_err() {
-                executor.fail();
-            }
-        })?;
-        Ok(Self { requests: Some(requests), thread: Some(thread) })
+            })?;
+            started.threads.push(thread);
+        }
+        Ok(started)
     }
 
     fn give(&self, request: IoRequest) {
@@ -141,6 +162,12 @@ impl DiskThreadHandle {
             error!("a disk thread is gone");
         }
     }
+}
+
+/// The next request, for one of the threads that wait for it; `None`: there will be none any more.
+fn next(waiting: &Mutex<Receiver<IoRequest>>) -> Option<IoRequest> {
+    // Nothing that is done under this lock panics.
+    waiting.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 /// Has a worker perform the requests, which another thread may use meanwhile.
@@ -151,8 +178,10 @@ fn by(worker: Worker) -> impl FnMut(IoRequest) -> IoDone {
 impl Drop for DiskThreadHandle {
     fn drop(&mut self) {
         self.requests = None;
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            error!("a disk thread has panicked");
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                error!("a disk thread has panicked");
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     pub(crate) journal_batch: ByShard,
     /// Number of records in one write of a journal, by shard.
     pub(crate) journal_records: ByShard,
+    /// Duration of one read of a journal by a reader thread, in seconds, by shard.
+    pub(crate) journal_read: ByShard,
     /// AMQP connections that are open, by transport and log-in.
     pub(crate) open: Family<[Label; 2], Gauge>,
     /// AMQP connections that were begun, by transport.
@@ -57,6 +59,7 @@ impl Default for Metrics {
             journal_write: ByShard::new_with_constructor(write_times),
             journal_batch: ByShard::new_with_constructor(batch_sizes),
             journal_records: ByShard::new_with_constructor(record_counts),
+            journal_read: ByShard::new_with_constructor(write_times),
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
@@ -94,6 +97,7 @@ pub(crate) struct ShardMetrics {
     journal_write: Histogram,
     journal_batch: Histogram,
     journal_records: Histogram,
+    journal_read: Histogram,
 }
 
 impl ShardMetrics {
@@ -105,6 +109,7 @@ impl ShardMetrics {
             journal_write: of(&metrics.journal_write),
             journal_batch: of(&metrics.journal_batch),
             journal_records: of(&metrics.journal_records),
+            journal_read: of(&metrics.journal_read),
         }
     }
 
@@ -114,6 +119,11 @@ impl ShardMetrics {
         self.journal_write.observe(took.as_secs_f64());
         self.journal_batch.observe(bytes as f64);
         self.journal_records.observe(records as f64);
+    }
+
+    /// One read of the journal by a reader thread is done.
+    pub(crate) fn read(&self, took: Duration) {
+        self.journal_read.observe(took.as_secs_f64());
     }
 }
 

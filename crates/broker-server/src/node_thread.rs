@@ -274,7 +274,7 @@ fn recover(
             let node = node_identity::load(&config.data_dir, random)?;
             let journal = JournalConfig { node, shard: shard.into(), ..journal };
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
-            (node, Some(DiskThread::start(disk, executor)?))
+            (node, Some(DiskThread::start(&disk, executor)?))
         }
     };
     Ok(NodeDriver::new(node, Arc::clone(clock), disk).watched(config.slow_operation))

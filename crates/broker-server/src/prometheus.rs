@@ -131,6 +131,8 @@ pub(crate) fn render(snapshot: MetricsSnapshot) -> Vec<String> {
     histogram("journal_batch", "Size of one write of the journal", bytes(), &metrics.journal_batch);
     let records = "Records in one write of the journal";
     histogram("journal_batch_records", records, None, &metrics.journal_records);
+    let reads = "Time of one read of the journal by the threads that read for deliveries and peeks";
+    histogram("journal_read_time", reads, seconds(), &metrics.journal_read);
     registry.register("connections", "Open AMQP connections", metrics.open.clone());
     registry.register("connections_opened", "AMQP connections begun", metrics.begun.clone());
     registry.register("connections_refused", "Connections refused", metrics.refused.clone());
@@ -214,6 +216,8 @@ impl Frame {
         gauge("journal_cache", cache, bytes, |node| Some(node.journal.cache_bytes))?;
         let unwritten = "Bytes of records that are not durable yet";
         gauge("journal_unwritten", unwritten, bytes, |node| Some(node.journal.unwritten_bytes))?;
+        let waiting = "Reads from the disk for deliveries that are not done";
+        gauge("journal_reads_waiting", waiting, None, |node| Some(node.journal.reads_waiting))?;
         gauge("disk_free", "Free bytes of the journal's disk", bytes, |node| node.journal.free_bytes)?;
         let full = "Whether sends are refused for want of disk space";
         gauge("disk_full", full, None, |node| Some(node.storage_full.into()))?;

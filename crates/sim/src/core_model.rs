@@ -40,6 +40,8 @@ pub(crate) struct CoreModel {
     unanswered: BTreeSet<SendGroupId>,
     /// Highest number first seen in each session.
     sessions: BTreeMap<String, u64>,
+    /// A message of a session was hidden, and others have passed it.
+    has_passed_hidden: bool,
     next: Id,
     pub(crate) accepted: u64,
     pub(crate) delivered: u64,
@@ -150,6 +152,11 @@ impl CoreModel {
         Ok(())
     }
 
+    /// A message of a session is hidden until the next start: those behind it come first.
+    pub(crate) fn passing_hidden(&mut self) {
+        self.has_passed_hidden = true;
+    }
+
     /// Within a session, messages are seen for the first time in the order of their numbers.
     pub(crate) fn in_session(
         &mut self,
@@ -163,10 +170,10 @@ impl CoreModel {
             return Ok(());
         }
         let last = self.sessions.entry(session.to_owned()).or_default();
-        if sequence <= *last {
+        if sequence <= *last && !self.has_passed_hidden {
             return broken(id, "a session keeps its order", &entity);
         }
-        *last = sequence;
+        *last = sequence.max(*last);
         Ok(())
     }
 

@@ -315,6 +315,9 @@ impl<'a> CoreWorld<'a> {
 
     /// Takes in what the broker says.
     fn read(&mut self) -> Result<(), String> {
+        if self.process.hides_messages_of_sessions(Residence::default()) {
+            self.model.passing_hidden();
+        }
         for (_, released) in self.process.released() {
             if released.client == self.requester.client() {
                 self.tell_requester(released.effects)?;

@@ -23,14 +23,16 @@ pub(crate) struct DiskFaults {
     pub(crate) failures: Arc<AtomicU64>,
     /// Fault armed for the current start.
     armed_fault: Arc<Mutex<Option<ArmedFault>>>,
+    /// The next read fails.
+    read_armed: Arc<AtomicBool>,
     rng: Rng,
     per_ten_thousand: u64,
 }
 
 impl DiskFaults {
     pub(crate) fn new(rng: Rng, per_ten_thousand: u64) -> Self {
-        let (calm, failures, armed_fault) = Default::default();
-        Self { calm, failures, armed_fault, rng, per_ten_thousand }
+        let (calm, failures, armed_fault, read_armed) = Default::default();
+        Self { calm, failures, armed_fault, read_armed, rng, per_ten_thousand }
     }
 
     /// Those of another shard's disk: a sequence of its own, and the same switches. The first shard has this one.
@@ -45,6 +47,13 @@ impl DiskFaults {
     /// Lets something happen to the next start.
     pub(crate) fn arm(&self, armed_fault: ArmedFault) {
         *self.armed_fault() = Some(armed_fault);
+    }
+
+    /// Lets the next read fail now and then, which hides a message until the next start. Says whether it does.
+    pub(crate) fn arm_read(&self, rng: &mut Rng) -> bool {
+        let fails = !self.calm.load(Ordering::Relaxed) && rng.below(2_000) < self.per_ten_thousand;
+        self.read_armed.store(fails, Ordering::Relaxed);
+        fails
     }
 
     /// The journal is read and open.
@@ -133,6 +142,9 @@ impl Faults for DiskFaults {
     fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {
         if let Some(armed_fault) = &mut *self.armed_fault() {
             return armed_fault.fails(call);
+        }
+        if matches!(call, DiskCall::Read(..)) && self.read_armed.swap(false, Ordering::Relaxed) {
+            return Some(io::ErrorKind::Other);
         }
         // A broker that cannot read its journal refuses to start, which is right and would end the run.
         if self.calm.load(Ordering::Relaxed) || matches!(call, DiskCall::List | DiskCall::Read(..)) {

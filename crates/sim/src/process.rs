@@ -18,7 +18,7 @@ mod shard;
 mod start;
 
 pub(crate) use namespaces::NamespaceSetup;
-use shard::{Input, Shard};
+use shard::{DiskEvents, Input, Shard};
 
 /// A namespace of the process: its shard, and its id there.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -102,6 +102,18 @@ impl Process {
         entities.any(|entity| is_dynamic_name(entity.name))
     }
 
+    /// Whether messages of sessions are hidden in a namespace until the next start, because a read of them failed.
+    pub(crate) fn hides_messages_of_sessions(&self, residence: Residence) -> bool {
+        if !self.events.contains_key(READS_FAILED) {
+            return false;
+        }
+        let node = self.shards.get(residence.shard).and_then(|shard| shard.node.as_ref());
+        let core = node.and_then(|node| node.core_of(residence.id));
+        core.is_some_and(|core| {
+            core.entities().any(|entity| entity.settings.requires_session && entity.damaged > 0)
+        })
+    }
+
     /// Time of the next wake-up of a node, in milliseconds.
     pub(crate) fn deadline(&self) -> Option<u64> {
         let nodes = self.shards.iter().filter_map(|shard| shard.node.as_ref());
@@ -125,13 +137,31 @@ impl Process {
     pub(crate) fn disk_step(&mut self, rng: &mut Rng) {
         let number = self.any(rng);
         if let Some(shard) = self.shards.get_mut(number) {
-            shard.disk_step(rng);
+            shard.disk_step(&self.disk_faults, rng);
         }
+        self.count_disk_events();
     }
 
     /// A disk thread of each shard finishes something.
     pub(crate) fn all_disks_step(&mut self, rng: &mut Rng) {
-        self.shards.iter_mut().for_each(|shard| shard.disk_step(rng));
+        self.shards.iter_mut().for_each(|shard| shard.disk_step(&self.disk_faults, rng));
+        self.count_disk_events();
+    }
+
+    fn count_disk_events(&mut self) {
+        for shard in &mut self.shards {
+            let DiskEvents { reads, overtaking, failed, lost } = shard.take_disk_events();
+            for (event, count) in [
+                ("reads that deliveries have waited for", reads),
+                ("reads done before earlier ones", overtaking),
+                (READS_FAILED, failed),
+                ("reads that a crash ended", lost),
+            ] {
+                if count > 0 {
+                    *self.events.entry(event).or_default() += count;
+                }
+            }
+        }
     }
 
     /// One of the shards. Where there is one only, nothing is drawn.
@@ -169,3 +199,6 @@ impl Process {
         }
     }
 }
+
+/// Counts reads that failed, each of which may hide a message until the next start.
+const READS_FAILED: &str = "reads that failed";

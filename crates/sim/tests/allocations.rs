@@ -156,6 +156,7 @@ impl World {
         while self.node.work(utc) {}
         while let Some(request) = self.node.poll_io() {
             let worker = self.worker.as_mut().expect("a disk");
+            busy |= request.is_read();
             self.node.handle_io(worker.perform(request));
         }
         while let Some(released) = self.node.poll_effects() {

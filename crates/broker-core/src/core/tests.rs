@@ -9,6 +9,7 @@ mod deferred;
 mod delete;
 mod deletion_queue;
 mod delivery;
+mod disk_waits;
 mod duplicates;
 mod dynamic;
 mod entities;

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{budget::DeliveryBudget, pending_read::FetchRequest};
+use super::{
+    budget::DeliveryBudget,
+    pending_read::{Answer, FetchRequest},
+};
 use crate::{
     ClientId, EntityError, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored, Timestamp,
     call::Cx,
@@ -14,7 +17,7 @@ use crate::{
     session::requests::SessionRequests,
     settle::{disposer::Disposer, property_patch::PropertyPatch},
     store::{
-        load_message::read_stored,
+        load_message::{DiskAccess, Unread, read_stored},
         sessions::SessionNumber,
         shared_bodies::with_bodies,
         slot::{ConsumerNumber, Slot, State},
@@ -41,8 +44,9 @@ impl DeferredReceiver<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         request: &FetchRequest,
+        disk: DiskAccess,
         budget: &mut DeliveryBudget,
-    ) -> Result<Vec<Fetched>, EntityError> {
+    ) -> Result<Answer<Vec<Fetched>>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
         self.state.messages.entities.check_use(queue, Use::Receive)?;
@@ -52,7 +56,11 @@ impl DeferredReceiver<'_> {
             // Records that this call appended can be read in the next call only.
             budget.messages = 0;
         }
-        let read = self.read_deferred(queue, session, request, cx.out)?;
+        let read = match self.read_deferred(queue, session, request, disk, cx.out)? {
+            Answer::Whole(read) => read,
+            Answer::More => return Ok(Answer::More),
+            Answer::Disk(read) => return Ok(Answer::Disk(read)),
+        };
         if let Some(store) = self.state.store_mut(queue) {
             store.traffic.outgoing += read.len() as u64;
             store.traffic.completed += if request.delete { read.len() as u64 } else { 0 };
@@ -68,7 +76,7 @@ impl DeferredReceiver<'_> {
             };
             messages.push(Fetched { sequence, lock, stored });
         }
-        Ok(messages)
+        Ok(Answer::Whole(messages))
     }
 
     /// In an entity with sessions only the holder of a session takes that session's messages.
@@ -120,8 +128,9 @@ impl DeferredReceiver<'_> {
         queue: QueueId,
         session: Option<SessionNumber>,
         request: &FetchRequest,
+        disk: DiskAccess,
         out: &mut impl Output,
-    ) -> Result<Vec<(SequenceNumber, Stored)>, EntityError> {
+    ) -> Result<Answer<Vec<(SequenceNumber, Stored)>>, EntityError> {
         let entity = &request.path.entity;
         let missing = || EntityError::NotFound(entity.clone());
         let (store, bodies) =
@@ -150,14 +159,22 @@ impl DeferredReceiver<'_> {
             return Err(EntityError::AnswerTooLarge { bytes, limit });
         }
         let mut messages = Vec::with_capacity(slots.len());
+        let (mut pending, mut asked) = (None, 0);
         for (sequence, slot) in slots {
-            let Ok(stored) = read_stored(store, sequence.0, &slot, bodies.as_deref(), out) else {
-                store.set_damaged(sequence.0);
-                return Err(EntityError::Storage);
-            };
-            messages.push((sequence, stored));
+            if asked == READS_MAX {
+                break;
+            }
+            match read_stored(store, sequence.0, &slot, bodies.as_deref(), disk, out) {
+                Ok(stored) => messages.push((sequence, stored)),
+                // Others are asked for as well.
+                Err(Unread::Pending(read)) => (pending, asked) = (Some(read), asked + 1),
+                Err(Unread::Damaged(_)) => {
+                    store.set_damaged(sequence.0);
+                    return Err(EntityError::Storage);
+                }
+            }
         }
-        Ok(messages)
+        Ok(pending.map_or(Answer::Whole(messages), Answer::Disk))
     }
 
     fn lock_deferred(&mut self, now: Timestamp, queue: QueueId, sequence: SequenceNumber) -> Option<Lock> {
@@ -175,3 +192,6 @@ impl DeferredReceiver<'_> {
         Some(Lock { id, token: self.state.messages.tokens.seal(queue, id, sequence), until })
     }
 }
+
+/// Reads of the disk that one request asks for at once; more would not find room.
+const READS_MAX: usize = 16;

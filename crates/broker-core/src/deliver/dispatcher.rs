@@ -6,7 +6,12 @@
 //! Invariant: messages leave in the retrieval order. A message of a receive-and-delete consumer is recorded as removed before it
 //! is delivered.
 
-use super::budget::{DeliveryBudget, ROUND_MESSAGES_MAX};
+use std::mem;
+
+use super::{
+    budget::{DeliveryBudget, ROUND_MESSAGES_MAX},
+    disk_waits::{DiskWaiter, DiskWaits, READS_IN_VAIN_MAX},
+};
 use crate::{
     ClientId, Delivery, Describe, Effect, Lock, LockId, LockLifetime, Output, QueueId, ReceiveMode,
     SequenceNumber, Stored, Timestamp, UnsettledPolicy,
@@ -20,9 +25,10 @@ use crate::{
     settle::token::LockTokenCipher,
     store::{
         Store,
-        load_message::read_stored,
+        load_message::{DiskAccess, Unread, read_stored},
+        sessions::SessionNumber,
         shared_bodies::{release_reference, with_bodies},
-        slot::ConsumerNumber,
+        slot::{ConsumerNumber, Slot},
     },
 };
 
@@ -44,6 +50,8 @@ enum StopReason {
     NoMessage,
     NoConsumer,
     Budget,
+    /// The next message is read from the disk.
+    Disk,
 }
 
 impl Dispatcher<'_> {
@@ -55,6 +63,8 @@ impl Dispatcher<'_> {
     ) {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         store.queued = false;
+        // A message that is at hand sets it back.
+        store.reads_in_vain = store.reads_in_vain.saturating_add(mem::take(&mut store.was_read).into());
         if store.forwards.is_some() {
             return self.state.messages.entities.agenda.wake(store);
         }
@@ -70,6 +80,7 @@ impl Dispatcher<'_> {
             tokens: &self.state.messages.tokens,
             next_lock: &mut self.state.next_lock,
             held: &mut self.state.held,
+            disk_waits: &mut self.state.disk_waits,
             describe: self.state.messages.config.describe,
         };
         // Consumers with a selector come first: those without one would take the messages that match.
@@ -94,6 +105,17 @@ impl Dispatcher<'_> {
         }
         self.state.messages.entities.agenda.arm(store);
     }
+
+    /// A store or session whose message was read goes on.
+    pub(crate) fn on_read(&mut self, waiter: DiskWaiter) {
+        let (DiskWaiter::Store(queue) | DiskWaiter::Session(queue, _)) = waiter;
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
+        store.was_read = true;
+        if let (DiskWaiter::Session(_, session), Some(sessions)) = (waiter, &mut store.sessions) {
+            sessions.call(session);
+        }
+        self.state.messages.entities.agenda.wake(store);
+    }
 }
 
 /// The parts of the namespace that a delivery needs while a store is borrowed.
@@ -104,10 +126,38 @@ pub(crate) struct DeliveryContext<'a> {
     next_lock: &'a mut u32,
     /// Deliveries that remove their messages: they wait for the record of the removal.
     held: &'a mut Vec<(ClientId, Delivery)>,
+    disk_waits: &'a mut DiskWaits,
     pub(crate) describe: Describe,
 }
 
 impl DeliveryContext<'_> {
+    /// Reads a message for a consumer. Where the disk has to be read, the store, or this session of it, goes on when that is done.
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        store: &mut Store,
+        bodies: Option<&Store>,
+        (sequence, slot): (u64, &Slot),
+        session: Option<SessionNumber>,
+    ) -> Result<Stored, Unread> {
+        let waits = store.reads_in_vain >= READS_IN_VAIN_MAX;
+        let disk = if waits { DiskAccess::Wait } else { DiskAccess::Later };
+        let read = read_stored(store, sequence, slot, bodies, disk, cx.out);
+        match &read {
+            Ok(_) => store.reads_in_vain = 0,
+            Err(Unread::Damaged(_)) => store.set_damaged(sequence),
+            Err(Unread::Pending(read)) => {
+                let waiter = match session {
+                    Some(session) => DiskWaiter::Session(store.id, session),
+                    None => DiskWaiter::Store(store.id),
+                };
+                self.disk_waits.add(*read, waiter);
+            }
+        }
+        read
+    }
+
     /// Gives messages to the consumers of the ring.
     fn deliver(
         &mut self,
@@ -128,13 +178,18 @@ impl DeliveryContext<'_> {
                 continue;
             }
             let Some(number) = self.next_consumer(store) else { return StopReason::NoConsumer };
-            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
-                budget.spend(stored.payload.len(), cx.out);
-                self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
-            } else {
-                // The message is at fault, so the consumer keeps its turn.
-                store.set_damaged(sequence);
-                store.links.ring.push_front(number);
+            match self.read(cx, store, bodies.as_deref(), (sequence, &slot), None) {
+                Ok(stored) => {
+                    budget.spend(stored.payload.len(), cx.out);
+                    self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
+                }
+                Err(unread) => {
+                    // The message is at fault, or not there yet, so the consumer keeps its turn.
+                    store.links.ring.push_front(number);
+                    if let Unread::Pending(_) = unread {
+                        return StopReason::Disk;
+                    }
+                }
             }
         }
         StopReason::Budget
@@ -156,7 +211,7 @@ impl DeliveryContext<'_> {
                 prefetch_holders(store, self.consumers);
             }
             let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(cx.now));
-            let Some((_, number, sequence)) = next else { return StopReason::NoMessage };
+            let Some((session, number, sequence)) = next else { return StopReason::NoMessage };
             let Some(slot) = store.slots.get(sequence).copied() else { continue };
             if slot.is_over(store.is_dead_letter(), cx.now) {
                 store.mark_unavailable(sequence);
@@ -165,11 +220,10 @@ impl DeliveryContext<'_> {
             if !self.may_take(store, number) {
                 continue;
             }
-            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
+            // A session that waits for the disk has no turn before that.
+            if let Ok(stored) = self.read(cx, store, bodies.as_deref(), (sequence, &slot), Some(session)) {
                 budget.spend(stored.payload.len(), cx.out);
                 self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
-            } else {
-                store.set_damaged(sequence);
             }
         }
         StopReason::Budget
@@ -280,7 +334,7 @@ impl DeliveryContext<'_> {
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
     fn answer_drains(&mut self, cx: &mut Cx<'_, impl Output>, store: &mut Store, stop: StopReason) {
-        let waiting = std::mem::take(&mut store.links.draining);
+        let waiting = mem::take(&mut store.links.draining);
         for number in waiting {
             let Some(consumer) = self.consumers.get_mut(&number) else { continue };
             consumer.is_listed = false;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::{
     budget::DeliveryBudget,
     deferred::DeferredReceiver,
-    pending_read::{PeekRequest, PendingRead, ReadRequest},
+    disk_waits::READS_IN_VAIN_MAX,
+    pending_read::{Answer, PeekRequest, PendingRead, ReadRequest},
 };
 use crate::{
     Effect, EntityError, Output, Peeked, SequenceNumber, Timestamp, Work,
@@ -17,7 +18,7 @@ use crate::{
     namespace::Namespace,
     record::{MessageIndex, OWN_TTL},
     store::{
-        load_message::{read_message, stored},
+        load_message::{DiskAccess, Unread, read_open, stored},
         shared_bodies::with_bodies,
         slot::{Slot, State},
     },
@@ -41,32 +42,56 @@ impl<'a> ReadRequests<'a> {
 impl ReadRequests<'_> {
     pub(crate) fn answer_reads(&mut self, cx: &mut Cx<'_, impl Output>, budget: &mut DeliveryBudget) {
         while !budget.is_spent(cx.out)
-            && let Some(PendingRead { client, ticket, mut request }) = self.state.pending_reads.pop_front()
+            && !self.state.disk_waits.has_requests()
+            && let Some(mut read) = self.state.pending_reads.pop_front()
         {
-            cx.client = client;
-            let answer = match &mut request {
-                ReadRequest::Peek(request) => self
-                    .peek(cx, request, budget)
-                    .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
-                ReadRequest::Fetch(request) => DeferredReceiver::of(self.state)
-                    .fetch(cx, request, budget)
-                    .map(|messages| Some(Effect::Fetched { ticket, messages })),
-            };
-            match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
-                Some(effect) => cx.reply(effect),
+            match self.answer(cx, &mut read, budget) {
+                Answer::Whole(effect) => cx.reply(effect),
                 // It continues at the next `deliver`, so that it does not delay other clients.
-                None => return self.state.pending_reads.push_front(PendingRead { client, ticket, request }),
+                Answer::More => return self.state.pending_reads.push_front(read),
+                Answer::Disk(done) => {
+                    read.disk_waits = read.disk_waits.saturating_add(1);
+                    self.state.disk_waits.add_requests(done);
+                    self.state.pending_reads.push_front(read);
+                }
             }
         }
     }
 
-    /// `None`: there are more to visit, and the next call goes on with them.
+    fn answer(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        read: &mut PendingRead,
+        budget: &mut DeliveryBudget,
+    ) -> Answer<Effect> {
+        let ticket = read.ticket;
+        cx.client = read.client;
+        let answer = match &mut read.request {
+            ReadRequest::Peek(request) => {
+                let before = request.found.len();
+                let waits = read.disk_waits >= READS_IN_VAIN_MAX;
+                let answer = self.peek(cx, request, disk_access(waits), budget);
+                if request.found.len() > before {
+                    read.disk_waits = 0;
+                }
+                answer.map(|found| found.map(|messages| Effect::Peeked { ticket, messages }))
+            }
+            // It needs all of its messages at once: what one read did not bring is waited for.
+            ReadRequest::Fetch(request) => DeferredReceiver::of(self.state)
+                .fetch(cx, request, disk_access(read.disk_waits > 0), budget)
+                .map(|fetched| fetched.map(|messages| Effect::Fetched { ticket, messages })),
+        };
+        answer.unwrap_or_else(|error| Answer::Whole(Effect::RequestRefused { ticket, error }))
+    }
+
+    /// Finds messages from where the last call for this request ended.
     pub(crate) fn peek(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         request: &mut PeekRequest,
+        disk: DiskAccess,
         budget: &mut DeliveryBudget,
-    ) -> Result<Option<Vec<Peeked>>, EntityError> {
+    ) -> Result<Answer<Vec<Peeked>>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
         self.state.messages.entities.check_use(queue, Use::Receive)?;
@@ -92,12 +117,12 @@ impl ReadRequests<'_> {
             if cx.out.work_left() == Work(0) {
                 request.from = SequenceNumber(sequence);
                 request.found = messages;
-                return Ok(None);
+                return Ok(Answer::More);
             }
             if passed >= PASSED_MAX {
                 if messages.is_empty() {
                     request.from = SequenceNumber(sequence);
-                    return Ok(None);
+                    return Ok(Answer::More);
                 }
                 break;
             }
@@ -108,11 +133,19 @@ impl ReadRequests<'_> {
                 passed += 1;
                 continue;
             };
-            let read = read_message(store, sequence, &slot, bodies.as_deref(), cx.out)
+            let read = read_open(store, sequence, &slot, bodies.as_deref(), disk, cx.out)
                 .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
-            let Ok((expires_at, mut stored)) = read else {
-                store.set_damaged(sequence);
-                continue;
+            let (expires_at, mut stored) = match read {
+                Ok(found) => found,
+                Err(Unread::Pending(read)) => {
+                    request.from = SequenceNumber(sequence);
+                    request.found = messages;
+                    return Ok(Answer::Disk(read));
+                }
+                Err(Unread::Damaged(_)) => {
+                    store.set_damaged(sequence);
+                    continue;
+                }
             };
             bytes += stored.payload.len() as u64;
             if bytes > request.bytes && !messages.is_empty() {
@@ -123,8 +156,12 @@ impl ReadRequests<'_> {
             let due = slot.due();
             messages.push(Peeked { sequence: SequenceNumber(sequence), stored, due });
         }
-        Ok(Some(messages))
+        Ok(Answer::Whole(messages))
     }
+}
+
+const fn disk_access(waits: bool) -> DiskAccess {
+    if waits { DiskAccess::Wait } else { DiskAccess::Later }
 }
 
 /// When a message expires that brought a time to live of its own. That of a scheduled one begins when it is due.

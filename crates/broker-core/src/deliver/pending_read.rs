@@ -2,14 +2,36 @@
 //!
 //! Invariant: a request is answered exactly once, in the order in which the requests came.
 
-use crate::{ClientId, EntityPath, Peeked, SequenceNumber, Ticket};
+use crate::{ClientId, EntityPath, Peeked, ReadId, SequenceNumber, Ticket};
 
 /// A request that waits for the next `deliver`, when all records of earlier calls can be read.
 #[derive(Debug)]
 pub(crate) struct PendingRead {
     pub(crate) client: ClientId,
     pub(crate) ticket: Ticket,
+    /// Reads of the disk that it has waited for.
+    pub(crate) disk_waits: u8,
     pub(crate) request: ReadRequest,
+}
+
+/// State of a request after a part of the work.
+#[derive(Debug)]
+pub(crate) enum Answer<T> {
+    Whole(T),
+    /// It goes on in the next call.
+    More,
+    /// It goes on when this read of the disk is done.
+    Disk(ReadId),
+}
+
+impl<T> Answer<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Self::Whole(answer) => Answer::Whole(change(answer)),
+            Self::More => Answer::More,
+            Self::Disk(read) => Answer::Disk(read),
+        }
+    }
 }
 
 /// Request that is answered at the next `deliver`.

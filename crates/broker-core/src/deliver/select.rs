@@ -13,7 +13,8 @@ use crate::{
     publish::topic_message::overlay,
     store::{
         Store,
-        load_message::read_stored,
+        load_message::Unread,
+        selection::Selection,
         slot::{ConsumerNumber, Slot, State},
     },
 };
@@ -27,12 +28,15 @@ enum Evaluated {
     Match(u64, Box<Stored>),
     /// It is not, or cannot be had.
     Other,
+    /// It is read from the disk.
+    Pending,
     /// All messages were visited.
     Nothing,
 }
 
 impl DeliveryContext<'_> {
-    /// Delivers to the consumers with a selector, in turn. Returns whether all messages were matched for each of them.
+    /// Delivers to the consumers with a selector, in turn. Returns whether all messages were matched for each of them, but for
+    /// those that are read from the disk and those behind them.
     pub(crate) fn select(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -64,7 +68,7 @@ impl DeliveryContext<'_> {
                         break;
                     }
                     Evaluated::Other => left -= 1,
-                    Evaluated::Nothing => {
+                    Evaluated::Nothing | Evaluated::Pending => {
                         satisfied.push(number);
                         break;
                     }
@@ -79,6 +83,10 @@ impl DeliveryContext<'_> {
             selectors.ring.extend(satisfied);
         }
         is_done
+    }
+
+    fn selection(&self, number: ConsumerNumber) -> Option<&Selection> {
+        self.consumers.get(&number)?.selection.as_deref()
     }
 
     /// Adds the messages that returned since a consumer's last turn.
@@ -99,25 +107,26 @@ impl DeliveryContext<'_> {
         number: ConsumerNumber,
         budget: &mut DeliveryBudget,
     ) -> Evaluated {
-        let consumer = self.consumers.get_mut(&number);
-        let Some(selection) = consumer.and_then(|consumer| consumer.selection.as_mut()) else {
+        let Some(sequence) =
+            self.selection(number).and_then(|selection| selection.next(store.has_partitions, &store.slots))
+        else {
             return Evaluated::Nothing;
         };
-        let Some(sequence) = selection.next(store.has_partitions, &store.slots) else {
+        let (is_dead_letter, now) = (store.is_dead_letter(), cx.now);
+        let wanted = |slot: &Slot| slot.is_ready() && !slot.is_over(is_dead_letter, now);
+        let slot = store.slots.get(sequence).copied().filter(wanted);
+        let found = slot.map(|slot| self.read(cx, store, bodies, (sequence, &slot), None));
+        if let Some(Err(Unread::Pending(_))) = found {
+            return Evaluated::Pending;
+        }
+        budget.spend(0, cx.out);
+        let Some(selection) =
+            self.consumers.get_mut(&number).and_then(|consumer| consumer.selection.as_mut())
+        else {
             return Evaluated::Nothing;
         };
         selection.pass(store.has_partitions, sequence);
-        budget.spend(0, cx.out);
-        let Some(slot) = store.slots.get(sequence).copied().filter(Slot::is_ready) else {
-            return Evaluated::Other;
-        };
-        if slot.is_over(store.is_dead_letter(), cx.now) {
-            return Evaluated::Other;
-        }
-        let Ok(found) = read_stored(store, sequence, &slot, bodies, cx.out) else {
-            store.set_damaged(sequence);
-            return Evaluated::Other;
-        };
+        let Some(Ok(found)) = found else { return Evaluated::Other };
         budget.bytes = budget.bytes.saturating_sub(found.payload.len() as u64);
         if selection.wants(&facts(self.describe, cx.now, &found)) {
             Evaluated::Match(sequence, Box::new(found))
@@ -126,7 +135,8 @@ impl DeliveryContext<'_> {
         }
     }
 
-    /// Shows messages to the browsing consumers. Says whether each got all that it could take.
+    /// Shows messages to the browsing consumers. Says whether each got all that it could take, but for what is read from the disk
+    /// and what is behind that.
     pub(crate) fn browse(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -150,7 +160,7 @@ impl DeliveryContext<'_> {
         true
     }
 
-    /// Shows one message; says no where there is none to show.
+    /// Shows one message; says no where there is none to show, or none before the disk was read.
     fn show_next(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -159,20 +169,22 @@ impl DeliveryContext<'_> {
         number: ConsumerNumber,
         budget: &mut DeliveryBudget,
     ) -> bool {
-        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
+        let Some(consumer) = self.consumers.get(&number) else { return false };
         let Some(sequence) = store.next_to_show(&consumer.browse_cursor) else { return false };
+        let (is_dead_letter, now) = (store.is_dead_letter(), cx.now);
+        let is_shown = |slot: &Slot| {
+            slot.state == State::Active && !slot.is_damaged() && !slot.is_over(is_dead_letter, now)
+        };
+        let slot = store.slots.get(sequence).copied().filter(is_shown);
+        let found = slot.map(|slot| self.read(cx, store, bodies, (sequence, &slot), None));
+        if let Some(Err(Unread::Pending(_))) = found {
+            return false;
+        }
+        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
         consumer.browse_cursor.pass(store.has_partitions, sequence);
         store.touched_at = cx.now;
         budget.messages = budget.messages.saturating_sub(1);
-        let Some(slot) = store.slots.get(sequence).copied() else { return true };
-        let is_over = slot.is_over(store.is_dead_letter(), cx.now);
-        if slot.state != State::Active || slot.is_damaged() || is_over {
-            return true;
-        }
-        let Ok(stored) = read_stored(store, sequence, &slot, bodies, cx.out) else {
-            store.set_damaged(sequence);
-            return true;
-        };
+        let Some(Ok(stored)) = found else { return true };
         budget.bytes = budget.bytes.saturating_sub(stored.payload.len() as u64);
         let wanted = consumer
             .selection

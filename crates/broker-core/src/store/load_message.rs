@@ -6,11 +6,34 @@ use bytes::{Buf as _, Bytes};
 
 use super::{Store, slot::Slot};
 use crate::{
-    Output, Properties, QueueId, StorageError, Stored,
+    Output, Position, Properties, QueueId, Read, ReadId, StorageError, Stored,
     record::{OpenRecord, Plain},
 };
 
-/// Reads a message of a store back, a copy with its body from the topic's store `bodies`.
+/// Whether a read waits for the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum DiskAccess {
+    Wait,
+    /// The message may be [`Unread::Pending`].
+    Later,
+}
+
+/// Reason why a message is not at hand.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Unread {
+    /// It is to be read again when this read of the disk is done.
+    Pending(ReadId),
+    /// It cannot be read.
+    Damaged(StorageError),
+}
+
+impl From<StorageError> for Unread {
+    fn from(error: StorageError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+/// Reads a message of a store back, a copy with its body from the topic's store `bodies`. Waits for the disk.
 pub(crate) fn read_message(
     store: &Store,
     sequence: u64,
@@ -18,8 +41,59 @@ pub(crate) fn read_message(
     bodies: Option<&Store>,
     out: &mut impl Output,
 ) -> Result<OpenRecord, StorageError> {
-    let record = out.read(slot.position, slot.length)?;
-    open_message(store, sequence, slot, record, bodies, out)
+    read_open(store, sequence, slot, bodies, DiskAccess::Wait, out).map_err(|unread| match unread {
+        Unread::Damaged(error) => error,
+        Unread::Pending(_) => StorageError { at: slot.position, reason: "it was not waited for".into() },
+    })
+}
+
+/// The same where the read need not wait.
+pub(crate) fn read_open(
+    store: &Store,
+    sequence: u64,
+    slot: &Slot,
+    bodies: Option<&Store>,
+    disk: DiskAccess,
+    out: &mut impl Output,
+) -> Result<OpenRecord, Unread> {
+    let record = read_own(store, sequence, slot, bodies, disk, out)?;
+    open_message(store, sequence, slot, record, bodies, disk, out)
+}
+
+/// Reads the record of a message itself. Where that of a copy is not at hand, its body is asked for as well: both are needed.
+#[inline]
+fn read_own(
+    store: &Store,
+    sequence: u64,
+    slot: &Slot,
+    bodies: Option<&Store>,
+    disk: DiskAccess,
+    out: &mut impl Output,
+) -> Result<Bytes, Unread> {
+    let record = read_record((slot.position, slot.length), disk, out);
+    if matches!(record, Err(Unread::Pending(_)))
+        && let Some(body) = store.body_refs.get(sequence)
+        && let Some(shared) = bodies.and_then(|bodies| bodies.slots.get(body.sequence))
+    {
+        // It is read again, whatever comes of this.
+        drop(out.read_soon(shared.position, shared.length));
+    }
+    record
+}
+
+#[inline]
+fn read_record(
+    (at, length): (Position, u32),
+    disk: DiskAccess,
+    out: &mut impl Output,
+) -> Result<Bytes, Unread> {
+    match disk {
+        DiskAccess::Wait => Ok(out.read(at, length)?),
+        DiskAccess::Later => match out.read_soon(at, length)? {
+            Read::Record(record) => Ok(record),
+            Read::Pending(read) => Err(Unread::Pending(read)),
+        },
+    }
 }
 
 /// The same with the record at hand.
@@ -29,14 +103,15 @@ fn open_message(
     slot: &Slot,
     record: Bytes,
     bodies: Option<&Store>,
+    disk: DiskAccess,
     out: &mut impl Output,
-) -> Result<OpenRecord, StorageError> {
+) -> Result<OpenRecord, Unread> {
     let record = open_record(store.id, sequence, slot, record)?;
     let Some(body) = record.index.body else { return Ok(record) };
     let lost = || StorageError { at: slot.position, reason: "the body of the copy is lost".into() };
     let bodies = bodies.filter(|bodies| bodies.id == body.topic).ok_or_else(lost)?;
     let shared = bodies.slots.get(body.sequence).ok_or_else(lost)?;
-    let whole = out.read(shared.position, shared.length)?;
+    let whole = read_record((shared.position, shared.length), disk, out)?;
     Ok(record.with_body(open_record(body.topic, body.sequence, shared, whole)?))
 }
 
@@ -48,9 +123,10 @@ pub(crate) fn read_stored(
     sequence: u64,
     slot: &Slot,
     bodies: Option<&Store>,
+    disk: DiskAccess,
     out: &mut impl Output,
-) -> Result<Stored, StorageError> {
-    let mut record = out.read(slot.position, slot.length)?;
+) -> Result<Stored, Unread> {
+    let mut record = read_own(store, sequence, slot, bodies, disk, out)?;
     match Plain::read(&record) {
         Some(plain) if plain.sequence == sequence && plain.queue == store.id => {
             record.advance(Plain::LENGTH);
@@ -65,7 +141,7 @@ pub(crate) fn read_stored(
                 payload: record,
             })
         }
-        _ => open_message(store, sequence, slot, record, bodies, out).and_then(|record| stored(slot, record)),
+        _ => Ok(stored(slot, open_message(store, sequence, slot, record, bodies, disk, out)?)?),
     }
 }
 

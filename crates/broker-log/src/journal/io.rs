@@ -1,7 +1,7 @@
 //! Disk requests and their results.
 //!
-//! Invariant: one write is outstanding at most; records come before preparation; after a failure nothing is
-//! handed out.
+//! Invariant: one write is outstanding at most; records come before reads, and both before preparation; after a failed
+//! write nothing is handed out.
 
 use std::io::ErrorKind;
 
@@ -14,22 +14,27 @@ use crate::{
 };
 
 impl Journal {
-    /// The next unit of work for the disk thread. Everything committed goes into one write and one sync (group
-    /// commit); between writes, space is prepared. At most two requests are outstanding: a write, and one
-    /// other (see [`IoRequest::is_write`]). The two may be performed at the same time: they touch different files.
+    /// The next unit of work for the disk threads. Everything committed goes into one write and one sync (group
+    /// commit); between writes, space is prepared. At most one write is outstanding ([`IoRequest::is_write`]), a few reads
+    /// ([`IoRequest::is_read`]), and one other request. All of them may be performed at the same time: reads touch no byte
+    /// that is written, and the others touch different files.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         if self.disk.is_none() || self.poison.is_some() {
             return None;
         }
-        let request = match self.next_write() {
-            Some(write) => Request::Write(write),
-            None if self.background.is_outstanding() => return None,
-            None => {
-                let request = self.next_in_background()?;
-                self.background.begin();
-                request
-            }
-        };
+        if let Some(write) = self.next_write() {
+            return Some(IoRequest(Request::Write(write)));
+        }
+        if self.closing == Closing::No
+            && let Some(read) = self.read_ahead.next_read()
+        {
+            return Some(IoRequest(Request::Read(read)));
+        }
+        if self.background.is_outstanding() {
+            return None;
+        }
+        let request = self.next_in_background()?;
+        self.background.begin();
         Some(IoRequest(request))
     }
 
@@ -59,6 +64,11 @@ impl Journal {
             Done::Measured(free_bytes) => {
                 self.background.finish();
                 self.measured(free_bytes);
+            }
+            Done::Read(id, result) => {
+                let segments = &self.segments;
+                self.read_ahead.on_read(id, result, |start| segments.at(start).is_some());
+                self.recycle_retired();
             }
         }
     }
@@ -139,7 +149,17 @@ impl Journal {
         self.write_cache.note_written(durable);
         self.write_cache.shrink(self.config.cache_bytes, durable, &self.weights);
         self.free_segment();
-        self.segment_pool.recycle_retired(self.progress.tail_known());
+        self.recycle_retired();
+    }
+
+    /// Files of dead segments may be used again when the disk knows that the segments are dead and no read of them is asked
+    /// for.
+    fn recycle_retired(&mut self) {
+        if !self.segment_pool.has_retired() {
+            return;
+        }
+        let first_read = self.read_ahead.first_asked().unwrap_or(u64::MAX);
+        self.segment_pool.recycle_retired(self.progress.tail_known().min(first_read));
     }
 
     fn prepared(&mut self, step: &Prepare, result: Result<(), DiskFailure>) {

@@ -5,9 +5,10 @@
 use bytes::Bytes;
 
 use crate::{
-    Journal, Owner, Position, ReadError,
+    Journal, Owner, Position, Read, ReadError, ReadId,
     format::{RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader},
     read_ahead::Reader,
+    segments::{Segment, Segments},
 };
 
 impl Journal {
@@ -19,15 +20,42 @@ impl Journal {
 
     /// [`Journal::read`] for `owner`. What is read ahead of an owner in order is shared by weight, too.
     pub fn read_of(&mut self, owner: Owner, at: Position, length: u32) -> Result<Bytes, ReadError> {
+        match self.cached(at, length) {
+            Some(found) => found,
+            None => self.read_from_disk(owner, at, length),
+        }
+    }
+
+    /// The same without waiting for the disk: the record is pending where it is not in memory, and a read of it, and of what
+    /// follows, is among the next requests of [`Journal::poll_io`]. When it is done, [`Journal::poll_read_done`] names it, and
+    /// the record is to be asked for again: it is in memory then, or the error is returned that the read has met, or it is
+    /// pending once more, if its place was needed meanwhile. The caller bounds what it asks for.
+    #[inline]
+    pub fn read_soon_of(&mut self, owner: Owner, at: Position, length: u32) -> Result<Read, ReadError> {
+        match self.cached(at, length) {
+            Some(found) => found.map(Read::Record),
+            None => self.read_from_disk_soon(owner, at, length),
+        }
+    }
+
+    /// A read that an owner waits for is done, or came to nothing.
+    pub fn poll_read_done(&mut self) -> Option<(Owner, ReadId)> {
+        self.read_ahead.poll_done()
+    }
+
+    /// The owner has asked again for all that it wants of the reads that are done: their windows need not be kept for it.
+    pub fn release_windows(&mut self, owner: Owner) {
+        self.read_ahead.release(owner);
+    }
+
+    /// The record where it is in the cache.
+    #[inline]
+    fn cached(&mut self, at: Position, length: u32) -> Option<Result<Bytes, ReadError>> {
         if self.write_cache.is_open_at(at.0) {
             self.appender.freeze(&mut self.write_cache, self.disk.is_some());
         }
-        match self.write_cache.holding(at.0) {
-            Some((bytes, place)) => {
-                record(bytes, place, at, length).unwrap_or_else(|| Err(self.not_found(at)))
-            }
-            None => self.read_from_disk(owner, at, length),
-        }
+        let (bytes, place) = self.write_cache.holding(at.0)?;
+        Some(record(bytes, place, at, length).unwrap_or_else(|| Err(self.not_found(at))))
     }
 
     /// These records will be read soon. Where they lie in memory they are fetched from there all at once: the
@@ -43,19 +71,48 @@ impl Journal {
     }
 
     fn read_from_disk(&mut self, owner: Owner, at: Position, length: u32) -> Result<Bytes, ReadError> {
-        let stored = RECORD_HEADER + u64::from(length);
-        let durable = self.progress.durable();
-        let whole = at.0.checked_add(stored).is_some_and(|end| end <= durable);
-        let (Some(disk), Some(segment), true) = (&self.disk, self.segments.at(at.0), whole) else {
+        let place = on_disk(&self.segments, self.progress.durable(), at, length);
+        let (Some(disk), Some((segment, readable))) = (&self.disk, place) else {
             return Err(self.not_found(at));
         };
         let reader = Reader { owner, weight: self.weights.of(owner) };
-        self.read_ahead.record(&**disk, segment, (at, length), segment.end.min(durable), reader)
+        self.read_ahead.record(&**disk, segment, (at, length), readable, reader)
+    }
+
+    fn read_from_disk_soon(&mut self, owner: Owner, at: Position, length: u32) -> Result<Read, ReadError> {
+        let place = on_disk(&self.segments, self.progress.durable(), at, length);
+        let Some((segment, readable)) = place.filter(|_| self.disk.is_some()) else {
+            return Err(self.not_found(at));
+        };
+        let reader = Reader { owner, weight: self.weights.of(owner) };
+        let found = self.read_ahead.record_soon(segment, (at, length), readable, reader);
+        self.ask_ahead();
+        found
+    }
+
+    /// Has the next window of a reader read that goes on in order, unless it is at the end of what is on disk, or at the
+    /// beginning of what is in memory.
+    fn ask_ahead(&mut self) {
+        let Some(window) = self.read_ahead.take_ahead() else { return };
+        if self.write_cache.holding(window.start).is_some() {
+            return;
+        }
+        if let Some(segment) = self.segments.at(window.start) {
+            let readable = segment.end.min(self.progress.durable());
+            self.read_ahead.ask_ahead(segment, window, readable);
+        }
     }
 
     fn not_found(&self, at: Position) -> ReadError {
         ReadError::NotFound { at, tail: Position(self.segments.tail()), end: self.end() }
     }
+}
+
+/// The segment in which a whole record is on disk, and the position up to which that is final.
+fn on_disk(segments: &Segments, durable: u64, at: Position, length: u32) -> Option<(&Segment, u64)> {
+    let stored = RECORD_HEADER + u64::from(length);
+    at.0.checked_add(stored).filter(|end| *end <= durable)?;
+    segments.at(at.0).map(|segment| (segment, segment.end.min(durable)))
 }
 
 /// The record at `place` of `bytes`; `None` when there is no whole one.

@@ -34,6 +34,10 @@ pub struct JournalStats {
     /// Records that were not found in memory since the start. Some of them were read ahead with another one: reads of the disk
     /// itself are [`crate::Journal::disk_reads`].
     pub disk_reads: u64,
+    /// Reads of the disk that somebody waits for or will, those that are performed among them.
+    pub reads_waiting: u64,
+    /// Reads of the disk that threads perform.
+    pub reads_in_flight: u64,
     /// Segments freed since the start.
     pub segments_freed: u64,
     /// Bytes of records walked through for cleaning since the start.

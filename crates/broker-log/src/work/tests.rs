@@ -4,8 +4,8 @@ use crate::{DiskCall, Faults, FaultyDisk, MemDisk, format::SegmentHeader};
 struct Fail(DiskCall);
 
 impl Faults for Fail {
-    fn fails(&mut self, call: DiskCall) -> Option<std::io::ErrorKind> {
-        (call == self.0).then_some(std::io::ErrorKind::Other)
+    fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {
+        (call == self.0).then_some(io::ErrorKind::Other)
     }
 
     fn sector_survives(&mut self) -> bool {

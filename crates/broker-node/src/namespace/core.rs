@@ -3,11 +3,15 @@
 //! Invariant: a client's commands are handled in the order in which they came.
 
 use broker_core::{
-    Batch, ClientId, Command, Core, NamespaceDefinition, NamespaceLimit, Position, ReplayError, Timestamp,
+    Batch, ClientId, Command, Core, NamespaceDefinition, NamespaceLimit, Position, ReadId, ReplayError,
+    Timestamp,
 };
 use bytes::Bytes;
 
-use super::{NamespaceId, deferred_batches::DeferredBatches, units::split_off_unit, usage::NamespaceUsage};
+use super::{
+    NamespaceId, busy_turns::BusyTurns, deferred_batches::DeferredBatches, units::split_off_unit,
+    usage::NamespaceUsage,
+};
 use crate::core_output::{NodeOutput, RoundLimit};
 
 /// One namespace at work.
@@ -17,13 +21,14 @@ pub(crate) struct NamespaceCore {
     core: Core,
     /// Commands that no round had room for.
     deferred: DeferredBatches,
+    busy_turns: BusyTurns,
     pub(crate) usage: NamespaceUsage,
 }
 
 impl NamespaceCore {
     /// The namespace `id` on the core that was replayed for it.
     pub(crate) fn new(id: NamespaceId, core: Core, usage: NamespaceUsage) -> Self {
-        Self { id, core, deferred: DeferredBatches::default(), usage }
+        Self { id, core, deferred: DeferredBatches::default(), busy_turns: BusyTurns::default(), usage }
     }
 
     /// The same core, now that its definition is known.
@@ -163,13 +168,21 @@ impl NamespaceCore {
         let before = self.usage.work_of_round();
         let mut out = out.of(self.id, &mut self.usage, round);
         out.allow_work(2);
-        let mut more = has_time && self.core.handle_deadline(now, &mut out);
+        let more = has_time && self.core.handle_deadline(now, &mut out);
         out.note_background(before);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.commit();
         out.allow_work(1);
-        more |= self.core.deliver(now, &mut out);
-        more
+        let has_more = self.core.deliver(now, &mut out);
+        if self.busy_turns.end_turn(has_more) {
+            out.release_windows();
+        }
+        more || has_more
+    }
+
+    /// A read for which the core waited is done.
+    pub(crate) fn handle_read_done(&mut self, read: ReadId) {
+        self.core.handle_read_done(read);
     }
 
     /// Drops the commands that wait: their clients are gone.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use broker_core::{
-    Batch, Core, CoreConfig, NamespaceDefinition, NamespaceRecord, NamespaceSlot, NamespaceState,
+    Batch, Core, CoreConfig, NamespaceDefinition, NamespaceRecord, NamespaceSlot, NamespaceState, ReadId,
     RecordError, RecordOwner, ReplayError, Timestamp, Work, namespace_key,
 };
 use broker_log::{Journal, Position};
@@ -302,6 +302,14 @@ impl Namespaces {
             && let Some(namespace) = self.get(id).filter(|namespace| namespace.is_active())
         {
             self.schedule.make_ready(id.slot, namespace.definition.settings.weight);
+        }
+    }
+
+    /// A read for which a namespace waited is done: it has something to do.
+    pub(crate) fn handle_read_done(&mut self, slot: NamespaceSlot, read: ReadId) {
+        if let Some(namespace) = self.by_slot.get_mut(&slot) {
+            namespace.core.handle_read_done(read);
+            self.schedule.make_ready(slot, namespace.definition.settings.weight);
         }
     }
 

@@ -99,8 +99,10 @@ impl Bench {
     fn finish_io(&mut self) {
         let mut worker = DiskWorker::new(self.disk.clone());
         while let Some(request) = self.node.poll_io() {
+            let is_read = request.is_read();
             let done = worker.perform(request);
             self.node.handle_io(done);
+            while is_read && self.node.work(NOW) {}
         }
     }
 

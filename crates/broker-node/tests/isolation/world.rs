@@ -27,6 +27,8 @@ enum Input {
     Change(NamespaceCommand, Ticket),
     Pass,
     Restart,
+    /// All messages are peeked at: what is in memory then decides which deliveries wait for the disk.
+    Look,
 }
 
 /// The node of one namespace, and all that it was ever given: the same inputs give the same node.
@@ -62,6 +64,7 @@ impl Alone {
             }
             Input::Change(command, ticket) => self.broker.change(now, command, ticket),
             Input::Pass => {}
+            Input::Look => drop(State::of(&mut self.broker, self.tenant.id, now)),
             Input::Restart => {
                 self.broker.crash(now, None);
                 self.tenant.disconnected();
@@ -73,6 +76,7 @@ impl Alone {
     }
 
     fn state(&mut self, now: u64) -> State {
+        self.inputs.push((now, Input::Look));
         State::of(&mut self.broker, self.tenant.id, now)
     }
 }
@@ -284,7 +288,9 @@ impl World {
                     input => panic!("{input:?} is never interrupted"),
                 };
             }
-            if self.alone[at].inputs.last().is_none_or(|(_, input)| !matches!(input, Input::Restart)) {
+            let mut inputs = self.alone[at].inputs.iter().rev().map(|(_, input)| input);
+            let last = inputs.find(|input| !matches!(input, Input::Look));
+            if last.is_none_or(|input| !matches!(input, Input::Restart)) {
                 self.alone[at].give(self.now, Input::Restart);
             }
             self.connect(at);

@@ -29,7 +29,7 @@ fn a_write_is_performed_at_once_where_nothing_speaks_against_it() {
     for case @ (bytes, alone, quick, at_once) in cases {
         let (mut journal, disk) = waiting("at-once", bytes);
         let directory = disk.directory().to_owned();
-        let threads = DiskThread::start(disk, &Arc::default()).unwrap();
+        let threads = DiskThread::start(&disk, &Arc::default()).unwrap();
         threads.worker.lock().unwrap().quick_writes = if quick { QUICK_WRITES } else { QUICK_WRITES - 1 };
         let request = std::iter::from_fn(|| journal.poll_io()).find(IoRequest::is_write).unwrap();
         assert_eq!(threads.perform(request, || alone).is_some(), at_once, "{case:?}");
@@ -42,7 +42,7 @@ fn a_write_is_performed_at_once_where_nothing_speaks_against_it() {
 fn preparing_never_keeps_the_node() {
     let (mut journal, disk) = waiting("preparing", 100);
     let directory = disk.directory().to_owned();
-    let threads = DiskThread::start(disk, &Arc::default()).unwrap();
+    let threads = DiskThread::start(&disk, &Arc::default()).unwrap();
     let other = std::iter::from_fn(|| journal.poll_io()).find(|request| !request.is_write()).unwrap();
     assert!(threads.perform(other, || true).is_none());
     drop(threads);
@@ -58,7 +58,7 @@ fn a_panic_while_a_request_is_performed_ends_the_node() {
     let node = broker_node::in_memory(JournalConfig::default(), broker_core::CoreConfig::default());
     executor.begin(crate::node_driver::NodeDriver::new(node, Arc::default(), None));
     let perform = |_| -> IoDone { panic!("as the test wants it") };
-    let lane = DiskThreadHandle::start("fragile", perform, Arc::clone(&executor)).unwrap();
+    let lane = DiskThreadHandle::start("fragile", [perform], &executor).unwrap();
     lane.give(request);
     assert_eq!(executor.run_housekeeper(|_| false), crate::node_driver::Ended::Panicked);
     drop(lane);
@@ -87,7 +87,7 @@ fn after_a_slow_write_it_takes_many_quick_ones_before_anybody_waits_for_one() {
 fn no_connections_thread_waits_for_a_file_to_be_created() {
     let (mut journal, disk) = waiting("creating", 100);
     let directory = disk.directory().to_owned();
-    let threads = DiskThread::start(disk, &Arc::default()).unwrap();
+    let threads = DiskThread::start(&disk, &Arc::default()).unwrap();
     // Nothing is prepared, so a segment that is full is followed by one that is not there yet.
     let request = loop {
         let request = std::iter::from_fn(|| journal.poll_io()).find(IoRequest::is_write).unwrap();

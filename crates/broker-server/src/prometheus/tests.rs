@@ -108,6 +108,7 @@ fn measurements_of_the_server_are_shown() {
     metrics.refuse("connection_limit");
     let shard = ShardMetrics::of(&metrics, 1);
     shard.wrote(1_000, 3, Duration::from_micros(150));
+    shard.read(Duration::from_micros(90));
     shard.queue_time.observe(0.0);
     let text = rendered(shown);
     let expected = [
@@ -116,6 +117,7 @@ fn measurements_of_the_server_are_shown() {
         "ferrybus_connections_refused_total{reason=\"connection_limit\"} 1",
         "ferrybus_journal_write_time_seconds_count{shard=\"1\"} 1",
         "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\",shard=\"1\"} 1",
+        "ferrybus_journal_read_time_seconds_count{shard=\"1\"} 1",
         "ferrybus_journal_batch_bytes_sum{shard=\"1\"} 1000.0",
         "ferrybus_journal_batch_records_sum{shard=\"1\"} 3.0",
         "ferrybus_journal_batch_records_bucket{le=\"1.0\",shard=\"1\"} 0",

@@ -84,6 +84,8 @@ fn a_session_out_of_order_is_noticed() {
     let (_, ids) = sent(&mut model, &[&[1], &[1]]);
     assert_eq!(model.in_session("s", ids[1], 1, 2), Ok(()));
     assert_broken(model.in_session("s", ids[0], 1, 1), "keeps its order");
+    model.passing_hidden();
+    assert_eq!(model.in_session("s", ids[0], 1, 1), Ok(()), "it was hidden");
 }
 
 #[test]

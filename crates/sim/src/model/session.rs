@@ -30,7 +30,11 @@ impl SessionModel {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<(EntityIndex, Session), SessionModel>);
+pub(crate) struct Sessions {
+    known: BTreeMap<(EntityIndex, Session), SessionModel>,
+    /// A message of a session was hidden, and others have passed it.
+    has_passed_hidden: bool,
+}
 
 impl Sessions {
     fn get(&mut self, entity: EntityIndex, session: Session) -> &mut SessionModel {
@@ -41,17 +45,22 @@ impl Sessions {
             observed: BTreeMap::new(),
             states: vec![None],
         };
-        self.0.entry((entity, session)).or_insert_with(new)
+        self.known.entry((entity, session)).or_insert_with(new)
     }
 
     /// Which holding of the session this holder's is, if it has it.
     pub(super) fn holding(&self, entity: EntityIndex, session: Session, holder: u64) -> Option<u64> {
-        let known = self.0.get(&(entity, session))?;
+        let known = self.known.get(&(entity, session))?;
         known.is_held_by(holder).then_some(known.holding)
     }
 
+    /// A message of a session is hidden until the next start: those behind it come first, and it comes after them.
+    pub(crate) fn passing_hidden(&mut self) {
+        self.has_passed_hidden = true;
+    }
+
     pub(super) fn restarted(&mut self) {
-        self.0.values_mut().for_each(|known| known.holder = None);
+        self.known.values_mut().for_each(|known| known.holder = None);
     }
 
     /// A client is told that it holds a session until then.
@@ -106,11 +115,12 @@ impl Sessions {
             return broken(observed.id, "a message comes with its session", observed);
         }
         let first = messages.get(observed.copy()).is_some_and(|message| message.sequence.is_none());
+        let is_ordered = !self.has_passed_hidden;
         let known = self.get(observed.entity, session);
         if known.holder.is_none_or(|(holder, _)| holder != observed.holder) {
             return broken(observed.id, "a message comes to the holder of its session", &(observed, &known));
         }
-        if first && observed.sequence <= known.newest {
+        if is_ordered && first && observed.sequence <= known.newest {
             return broken(observed.id, "a session keeps its order", &(observed, known.newest));
         }
         known.newest = known.newest.max(observed.sequence);
@@ -119,7 +129,7 @@ impl Sessions {
             let passed = messages.get((id, observed.entity)).filter(|message| {
                 message.removal == Removal::Open && !message.aside && message.holding != holding
             });
-            if let Some(passed) = passed {
+            if let Some(passed) = passed.filter(|_| is_ordered) {
                 return broken(
                     observed.id,
                     "a session keeps its order when messages come again",

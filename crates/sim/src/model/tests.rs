@@ -152,6 +152,17 @@ fn a_session_out_of_order_is_noticed() {
 }
 
 #[test]
+fn a_message_that_was_hidden_comes_after_those_behind_it() {
+    let mut model = session_of(3);
+    assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    model.sessions.passing_hidden();
+    assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
+    model.sessions.restarted();
+    assert_eq!(model.sessions.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.delivered(ObservedDelivery { holder: 2, ..in_session(1, 1) }), Ok(true));
+}
+
+#[test]
 fn a_message_that_comes_again_behind_later_ones_is_noticed() {
     let mut model = session_of(2);
     assert_eq!(model.sessions.granted((0, 0), 1, NOW + 100, NOW), Ok(()));

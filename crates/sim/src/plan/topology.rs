@@ -151,6 +151,8 @@ pub(crate) enum PlantedFault {
     LimitsOfAnother,
     /// A round that has taken in commands of a namespace takes in none of another one.
     GreedyRound,
+    /// A reader thread does not say that it has read.
+    ReadsUntold,
     /// A start leaves a dynamic node.
     DynamicNodesStay,
 }

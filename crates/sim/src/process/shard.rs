@@ -1,11 +1,11 @@
-//! One shard of the process: a node, its disk, the commands that wait for it, and its two disk threads.
+//! One shard of the process: a node, its disk, the commands that wait for it, and its disk threads.
 //!
 //! Invariant: what the end of a shard leaves is what its disk kept; the shard itself remembers nothing.
 
 use std::collections::VecDeque;
 
 use broker_core::{Batch, NamespaceDefinition, NamespaceSlot, Ticket, Timestamp};
-use broker_log::{DiskWorker, IoRequest};
+use broker_log::{DiskWorker, IoDone, IoRequest};
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, Node, Released};
 
 use super::{
@@ -15,7 +15,8 @@ use super::{
     settings::GivenSettings,
 };
 use crate::{
-    plan::{SETUP, Topology},
+    disk::DiskFaults,
+    plan::{PlantedFault, SETUP, Topology},
     rng::Rng,
     traced_disk::TracedDisk,
 };
@@ -53,6 +54,24 @@ pub(super) struct Shard {
     /// Writes of records, and other disk work: two threads, each in its order.
     writes: VecDeque<IoRequest>,
     others: VecDeque<IoRequest>,
+    /// Reads: they are done in any order.
+    reads: Vec<IoRequest>,
+    /// The planted fault: the node is not told of them.
+    keeps_reads: bool,
+    events: DiskEvents,
+}
+
+/// Disk work that was done late, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DiskEvents {
+    /// Reads for which deliveries or peeks waited.
+    pub(super) reads: u64,
+    /// Those that were done before one that was asked for earlier.
+    pub(super) overtaking: u64,
+    /// Those that failed.
+    pub(super) failed: u64,
+    /// Those that a crash ended.
+    pub(super) lost: u64,
 }
 
 impl Shard {
@@ -71,6 +90,9 @@ impl Shard {
             has_more: false,
             writes: VecDeque::new(),
             others: VecDeque::new(),
+            reads: Vec::new(),
+            keeps_reads: false,
+            events: DiskEvents::default(),
         }
     }
 
@@ -80,6 +102,7 @@ impl Shard {
         self.crossed.plant(topology);
         self.given.plant(topology);
         self.round_plan = round_plan;
+        self.keeps_reads = !topology.is_free_of(PlantedFault::ReadsUntold);
     }
 
     /// A node that was recovered from the disk.
@@ -91,7 +114,8 @@ impl Shard {
     /// Whether anything waits for the node or the disk.
     pub(super) fn is_busy(&self) -> bool {
         let waits = self.node.as_ref().is_some_and(|node| node.has_deferred() && node.fault().is_none());
-        waits || self.has_more || !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
+        let disk_works = !self.writes.is_empty() || !self.others.is_empty() || !self.reads.is_empty();
+        waits || self.has_more || !self.inbox.is_empty() || disk_works
     }
 
     /// Whether the node has met a fault.
@@ -160,20 +184,49 @@ impl Shard {
         while let Some(request) = self.node.as_mut().and_then(Node::poll_io) {
             if request.is_write() {
                 self.writes.push_back(request);
+            } else if request.is_read() {
+                self.reads.push(request);
             } else {
                 self.others.push_back(request);
             }
         }
     }
 
-    /// One of the two disk threads finishes something.
-    pub(super) fn disk_step(&mut self, rng: &mut Rng) {
+    /// One of the disk threads finishes something.
+    pub(super) fn disk_step(&mut self, disk_faults: &DiskFaults, rng: &mut Rng) {
+        if !self.reads.is_empty() && (rng.chance(40) || (self.writes.is_empty() && self.others.is_empty())) {
+            return self.read_step(disk_faults, rng);
+        }
         let Some(request) = self.next_io(rng) else { return };
         let done = DiskWorker::new(self.disk.clone()).perform(request);
+        self.tell(done);
+    }
+
+    /// One of the reads is done.
+    fn read_step(&mut self, disk_faults: &DiskFaults, rng: &mut Rng) {
+        let index = usize::try_from(rng.below(self.reads.len() as u64)).unwrap_or(0);
+        let request = self.reads.remove(index);
+        self.events.reads += 1;
+        self.events.overtaking += u64::from(index > 0);
+        self.events.failed += u64::from(disk_faults.arm_read(rng));
+        let done = DiskWorker::new(self.disk.clone()).perform(request);
+        if !self.keeps_reads {
+            self.tell(done);
+            // A round follows for the deliveries that have waited.
+            self.has_more = self.node.is_some();
+        }
+    }
+
+    fn tell(&mut self, done: IoDone) {
         if let Some(node) = &mut self.node {
             node.handle_io(done);
             self.collect_io();
         }
+    }
+
+    /// Disk work since the last call.
+    pub(super) fn take_disk_events(&mut self) -> DiskEvents {
+        std::mem::take(&mut self.events)
     }
 
     fn next_io(&mut self, rng: &mut Rng) -> Option<IoRequest> {
@@ -218,6 +271,8 @@ impl Shard {
         {
             drop(DiskWorker::new(self.disk.clone()).perform(request));
         }
+        self.events.lost += self.reads.len() as u64;
+        self.reads.clear();
         self.writes.clear();
         self.others.clear();
         self.inbox.clear();

@@ -289,6 +289,12 @@ impl TenantLife<'_, '_> {
     /// Shows what was released to its clients.
     pub(super) fn release(&mut self) -> Result<(), String> {
         self.follow_namespaces()?;
+        let World { tenants, process, .. } = &mut *self.world;
+        for tenant in tenants.iter_mut() {
+            if tenant.residence.is_some_and(|residence| process.hides_messages_of_sessions(residence)) {
+                tenant.model.sessions.passing_hidden();
+            }
+        }
         for (residence, released) in self.world.process.released() {
             if released.client == SETUP {
                 let Some(number) = self.tenant_of(residence) else { continue };

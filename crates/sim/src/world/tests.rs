@@ -251,6 +251,14 @@ fn a_round_in_which_a_namespace_waits_for_another_one_is_caught() {
 }
 
 #[test]
+fn a_broker_whose_reader_threads_do_not_tell_what_they_have_read_is_caught() {
+    assert!(
+        is_caught_within(2..600, PlantedFault::ReadsUntold, "an accepted message survives"),
+        "messages that were read from the disk were never delivered, and no oracle noticed"
+    );
+}
+
+#[test]
 fn a_namespace_that_was_created_and_is_missing_after_a_start_is_noticed() {
     let caught = (1..200).any(|seed| {
         let plan = Plan { durable: Durable::No, ..Plan::from_seed(seed) };
@@ -301,6 +309,10 @@ const EVENTS: &[&str] = &[
     "dead letters forwarded",
     "dead letters kept back",
     "completions without an answer",
+    "reads that deliveries have waited for",
+    "reads done before earlier ones",
+    "reads that failed",
+    "reads that a crash ended",
     "starts in vain",
     "starts in vain after another",
     "starts that were killed",

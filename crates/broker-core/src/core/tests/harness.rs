@@ -1,6 +1,9 @@
 //! A broker of one core and a journal in memory, driven step by step.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use broker_filter::{Filter, Parameters, PropertySet, SqlAction, SqlFilter, Value};
 use bytes::Bytes;
@@ -8,8 +11,8 @@ use bytes::Bytes;
 use crate::{
     Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
     EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
-    QueueId, QuotaError, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError, StoredRecord,
-    SubQueue, Ticket, Timestamp, UnsettledPolicy, Work, WorkBudget,
+    QueueId, QuotaError, Read, ReadId, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError,
+    StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy, Work, WorkBudget,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.
@@ -25,6 +28,12 @@ pub(super) struct Journal {
     pub(super) full: bool,
     pub(super) memory_full: bool,
     pub(super) broken: Vec<u64>,
+    /// Records are read by a thread: each has to be asked for again when it was read.
+    pub(super) is_on_disk: bool,
+    /// Reads that are not done.
+    pub(super) pending: BTreeSet<u64>,
+    /// Records that were read, and are forgotten when they were asked for.
+    at_hand: BTreeSet<u64>,
     /// Work that each call may do; `None`: any.
     pub(super) work_of_call: Option<u64>,
     /// Rest of it.
@@ -46,6 +55,11 @@ impl Journal {
         self.calls += 1;
         self.left = self.work_of_call.map(|work| WorkBudget::new(Work(work)));
         self.readable = self.end;
+    }
+
+    /// What was read from the disk is not in memory any more.
+    pub(super) fn forget_all(&mut self) {
+        self.at_hand.clear();
     }
 
     pub(super) fn live(&self) -> Vec<(u64, u32)> {
@@ -88,6 +102,15 @@ impl Output for Journal {
             return Err(StorageError { at, reason: "broken on purpose".into() });
         }
         Ok(record)
+    }
+
+    fn read_soon(&mut self, at: Position, length: u32) -> Result<Read, StorageError> {
+        if !self.is_on_disk || self.at_hand.remove(&at.0) {
+            return self.read(at, length).map(Read::Record);
+        }
+        assert!(at.0 < self.readable, "a record of this same call is not readable yet");
+        self.pending.insert(at.0);
+        Ok(Read::Pending(ReadId(at.0)))
     }
 
     fn readable(&self) -> Position {
@@ -248,7 +271,16 @@ impl Broker {
         self.settle_down(client)
     }
 
+    /// Delivers, and lets the disk read, until nothing is left to do.
     pub(super) fn deliver_all(&mut self) {
+        self.deliver_at_hand();
+        while self.finish_read() {
+            self.deliver_at_hand();
+        }
+    }
+
+    /// Delivers what need not be read from the disk.
+    pub(super) fn deliver_at_hand(&mut self) {
         for _ in 0..CALLS_MAX {
             self.journal.make_readable();
             if !self.core.deliver(self.now, &mut self.journal) {
@@ -256,6 +288,14 @@ impl Broker {
             }
         }
         panic!("there is always more to hand out");
+    }
+
+    /// The disk has read one of the records that are asked for, if there is one.
+    pub(super) fn finish_read(&mut self) -> bool {
+        let Some(at) = self.journal.pending.pop_last() else { return false };
+        self.journal.at_hand.insert(at);
+        self.core.handle_read_done(ReadId(at));
+        true
     }
 
     fn settle_down(&mut self, client: ClientId) -> Vec<Effect> {

@@ -649,8 +649,10 @@ proptest! {
     fn every_message_is_in_exactly_one_place_under_random_commands(
         topics in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
+        is_on_disk: bool,
     ) {
         let mut test = Test::new(topics);
+        test.broker.journal.is_on_disk = is_on_disk;
         for step in &steps {
             test.take_step(step);
             test.check();

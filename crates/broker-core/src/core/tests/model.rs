@@ -559,8 +559,10 @@ proptest! {
         dead_letter_expired: bool,
         partitioned in proptest::bool::weighted(0.3),
         hold in prop_oneof![Just(LockLifetime::Link), Just(LockLifetime::Lock)],
+        is_on_disk: bool,
     ) {
         let mut test = Test::new(dead_letter_expired, partitioned, hold);
+        test.broker.journal.is_on_disk = is_on_disk;
         for step in &steps {
             test.take_step(step);
             test.check();

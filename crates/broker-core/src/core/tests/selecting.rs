@@ -284,10 +284,12 @@ proptest! {
     fn a_matching_message_never_waits_beside_a_receiver_with_credit(
         enable_partitioning: bool,
         steps in proptest::collection::vec((0_u8..10, 0_u8..4), 1..60),
+        is_on_disk: bool,
     ) {
         let settings =
             EntitySettings { enable_partitioning, max_delivery_count: 1_000, ..EntitySettings::default() };
         let mut broker = broker_with(settings, |config| config.deliver_messages_max = 3);
+        broker.journal.is_on_disk = is_on_disk;
         let (mut held, mut limits, mut sent) = (Vec::<Delivery>::new(), [0_u64; 4], 0);
         for (action, which) in steps {
             let link = u32::from(which) + 1;

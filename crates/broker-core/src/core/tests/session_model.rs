@@ -378,8 +378,12 @@ impl Test {
 
 proptest! {
     #[test]
-    fn sessions_behave_as_their_model(steps in proptest::collection::vec(step(), 1..100)) {
+    fn sessions_behave_as_their_model(
+        steps in proptest::collection::vec(step(), 1..100),
+        is_on_disk: bool,
+    ) {
         let mut test = Test::new();
+        test.broker.journal.is_on_disk = is_on_disk;
         for step in &steps {
             test.take_step(step);
             test.check();
