@@ -10,6 +10,7 @@
 //! for it may be kept long after the window.
 
 mod asked;
+mod reader;
 mod window;
 
 use std::io;
@@ -18,6 +19,8 @@ use bytes::{Bytes, BytesMut};
 
 use asked::{AskedReads, ReadFailure};
 pub(crate) use asked::{WindowPlan, WindowRead};
+pub(crate) use reader::Reader;
+pub use reader::{Read, ReadId};
 use window::{WINDOW_BYTES_FIRST, Window};
 
 use crate::{
@@ -26,39 +29,19 @@ use crate::{
     segments::Segment,
 };
 
-/// Number of a read of the disk. None is used twice.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct ReadId(pub u64);
-
-/// Result of a read that does not wait for the disk.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Read {
-    /// The record.
-    Record(Bytes),
-    /// It will be there when this read is done.
-    Pending(ReadId),
-}
-
 /// Stretches of the journal that were read from disk.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     windows: Vec<Window>,
     asked: AskedReads,
     /// Window that the last reader will want next.
-    ahead: Option<WindowPlan>,
+    next_window: Option<WindowPlan>,
     /// Records that were asked for.
     reads: u64,
     /// Reads of the disk.
     waits: u64,
     /// By owner.
     counts: Vec<Counts>,
-}
-
-/// The owner for whom a record is read, and its weight.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Reader {
-    pub owner: Owner,
-    pub weight: u64,
 }
 
 /// Reads of one owner.
@@ -147,7 +130,7 @@ impl ReadAhead {
 
     /// The window that should be read now because a reader goes on in order; its place is to be looked up.
     pub(crate) fn take_ahead(&mut self) -> Option<WindowPlan> {
-        self.ahead.take()
+        self.next_window.take()
     }
 
     /// Asks for a window that lies ahead of a reader, of `segment`; everything before `readable` is on disk and final.
@@ -262,7 +245,7 @@ impl ReadAhead {
         }
         let record = window.record(at, length);
         if window.reader.owner == reader.owner && self.asked.may_ask_ahead(reader.owner) {
-            self.ahead = window.ahead(at + length);
+            self.next_window = window.following(at + length);
         }
         record
     }
@@ -292,10 +275,10 @@ impl ReadAhead {
         let is_before =
             |window: &Window| window.reader.owner == owner && window.end() == start && !window.is_pinned;
         let Some(before) = self.windows.iter().position(is_before) else { return index };
-        let is_worthy = self.windows.remove(before).may_share_memory();
+        let may_share = self.windows.remove(before).may_share_memory();
         let index = if before < index { index - 1 } else { index };
         if let Some(window) = self.windows.get_mut(index) {
-            window.follows_worthy = is_worthy;
+            window.follows_worthy = may_share;
         }
         index
     }

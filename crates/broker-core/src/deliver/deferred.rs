@@ -58,7 +58,7 @@ impl DeferredReceiver<'_> {
         }
         let read = match self.read_deferred(queue, session, request, disk, cx.out)? {
             Answer::Whole(read) => read,
-            Answer::More => return Ok(Answer::More),
+            Answer::Unfinished => return Ok(Answer::Unfinished),
             Answer::Disk(read) => return Ok(Answer::Disk(read)),
         };
         if let Some(store) = self.state.store_mut(queue) {

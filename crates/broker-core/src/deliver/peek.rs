@@ -48,7 +48,7 @@ impl ReadRequests<'_> {
             match self.answer(cx, &mut read, budget) {
                 Answer::Whole(effect) => cx.reply(effect),
                 // It continues at the next `deliver`, so that it does not delay other clients.
-                Answer::More => return self.state.pending_reads.push_front(read),
+                Answer::Unfinished => return self.state.pending_reads.push_front(read),
                 Answer::Disk(done) => {
                     read.disk_waits = read.disk_waits.saturating_add(1);
                     self.state.disk_waits.add_requests(done);
@@ -117,12 +117,12 @@ impl ReadRequests<'_> {
             if cx.out.work_left() == Work(0) {
                 request.from = SequenceNumber(sequence);
                 request.found = messages;
-                return Ok(Answer::More);
+                return Ok(Answer::Unfinished);
             }
             if passed >= PASSED_MAX {
                 if messages.is_empty() {
                     request.from = SequenceNumber(sequence);
-                    return Ok(Answer::More);
+                    return Ok(Answer::Unfinished);
                 }
                 break;
             }

@@ -19,7 +19,7 @@ pub(crate) struct PendingRead {
 pub(crate) enum Answer<T> {
     Whole(T),
     /// It goes on in the next call.
-    More,
+    Unfinished,
     /// It goes on when this read of the disk is done.
     Disk(ReadId),
 }
@@ -28,7 +28,7 @@ impl<T> Answer<T> {
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
             Self::Whole(answer) => Answer::Whole(change(answer)),
-            Self::More => Answer::More,
+            Self::Unfinished => Answer::Unfinished,
             Self::Disk(read) => Answer::Disk(read),
         }
     }

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{ReadId, Reader};
+use super::reader::{ReadId, Reader};
 use crate::{FileId, Owner, segments::Segment};
 
 /// Window that is to be read.

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::{Reader, asked::WindowPlan};
+use super::{asked::WindowPlan, reader::Reader};
 
 /// One stretch.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Window {
 
     /// The window behind this one, once for a reader that goes on in order and has come to `at`: from its beginning where the
     /// window before was worth its memory, else from its middle on.
-    pub(super) fn ahead(&mut self, at: u64) -> Option<WindowPlan> {
+    pub(super) fn following(&mut self, at: u64) -> Option<WindowPlan> {
         let is_far = at - self.start >= self.bytes.len() as u64 / 2 && self.goes_on();
         let bytes = (self.requested_bytes * 4).min(WINDOW_BYTES_MAX);
         let length = bytes.max(self.longest + RECORDS_APART_BYTES);
