@@ -188,7 +188,7 @@ fn scripted_protonj2_stream_ends_in_an_empty_transfer() {
 }
 
 #[test]
-fn an_aborted_protonj2_stream_leaves_nothing_and_its_id_is_used_up() {
+fn scripted_protonj2_aborts_a_stream_which_leaves_nothing_and_its_id_is_used_up() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &PROTONJ2);
     peer.sender(QUEUE);

@@ -308,7 +308,7 @@ fn texts(received: &[(Transfer, Bytes)]) -> Vec<String> {
 }
 
 #[test]
-fn a_durable_jms_subscriber_finds_what_came_while_it_and_the_broker_were_away() {
+fn scripted_jms_finds_as_a_durable_subscriber_what_came_while_it_and_the_broker_were_away() {
     let folder = Folder::new();
     let mut config = durable(&folder.0);
     with_topic(&mut config);

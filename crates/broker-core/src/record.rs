@@ -42,10 +42,10 @@ pub enum RecordError {
     #[error("the record ends early, `{field}` is missing")]
     Short { field: &'static str },
     /// Written by a newer program, or no record.
-    #[error("record format {version} is not known, this program reads format {VERSION}")]
+    #[error("{} record format {version} is not known to this one, which reads format {VERSION}", writer_of(*version))]
     Version { version: u8 },
-    /// Written by a newer program, or no record. Kinds up to 31 are the broker's, 32 to 63 those of a cluster's state.
-    #[error("record kind {kind} is not known")]
+    /// Written by a newer program. Kinds up to 31 are the broker's, 32 to 63 those of a cluster's state.
+    #[error("it was written by a newer version of ferrybus: record kind {kind} is not known to this one")]
     Kind { kind: u8 },
     /// A number out of its range.
     #[error("`{field}` is {value}, which has no meaning")]
@@ -53,6 +53,15 @@ pub enum RecordError {
     /// A text that is none.
     #[error("`{field}` is not valid UTF-8")]
     Text { field: &'static str },
+}
+
+/// The program that writes this version of the format.
+const fn writer_of(version: u8) -> &'static str {
+    if version > VERSION {
+        "it was written by a newer version of ferrybus:"
+    } else {
+        "it is no record of this journal's format:"
+    }
 }
 
 /// Kinds of record, the second byte.

@@ -226,7 +226,7 @@ fn so_many_answers_wait_for_the_core_and_one_more_detaches() {
 }
 
 #[test]
-fn the_python_sdk_is_told_of_a_missing_entity_as_of_a_right_only_where_a_principal_asks() {
+fn scripted_python_is_told_of_a_missing_entity_as_of_a_right_only_where_a_principal_asks() {
     let mut world = crate::token_logins::world();
     for (product, token, audience, expected) in [
         ("azsdk-python-servicebus", JWT, MISSING, 401),

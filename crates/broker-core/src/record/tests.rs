@@ -329,13 +329,25 @@ fn impossible_values_are_named() {
     let good = encode_changed(QueueId(1), 1, 0, State::Active);
     let mut version = good;
     version[0] = 3;
+    let mut older = good;
+    older[0] = 1;
     let mut kind = good;
     kind[1] = 99;
     let mut state = good;
     state[20] = 4;
     let cases = [
-        (version.to_vec(), "record format 3 is not known, this program reads format 2"),
-        (kind.to_vec(), "record kind 99 is not known"),
+        (
+            version.to_vec(),
+            "it was written by a newer version of ferrybus: record format 3 is not known to this one, which reads format 2",
+        ),
+        (
+            older.to_vec(),
+            "it is no record of this journal's format: record format 1 is not known to this one, which reads format 2",
+        ),
+        (
+            kind.to_vec(),
+            "it was written by a newer version of ferrybus: record kind 99 is not known to this one",
+        ),
         (state.to_vec(), "`state` is 4, which has no meaning"),
         (good[..19].to_vec(), "the record ends early, `delivery_count` is missing"),
         (good[..23].to_vec(), "the record ends early, `reserved` is missing"),

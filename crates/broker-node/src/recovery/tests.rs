@@ -27,13 +27,15 @@ fn config() -> JournalConfig {
 
 #[test]
 fn a_refused_start_changes_nothing_on_disk() {
-    for unknown in [&[250][..], &[255, 1, 2, 3], b"of another program"] {
+    // The last one has a kind that this program does not know.
+    for unknown in [&[250][..], &[255, 1, 2, 3], b"of another program", &[2, 99, 0, 0, 0, 0, 0, 0]] {
         let disk = MemDisk::new();
         journal_with(&disk, unknown);
         let before = files(&disk);
         for _ in 0..2 {
             let refused = recover(disk.clone(), config(), CoreConfig::default());
-            assert!(matches!(refused, Err(RecoveryError::Replay { .. })), "{unknown:?}");
+            let Err(refused @ RecoveryError::Replay { .. }) = refused else { panic!("{unknown:?}") };
+            assert!(refused.to_string().contains("written by a newer version of ferrybus"), "{refused}");
             assert_eq!(files(&disk), before, "{unknown:?}");
         }
         // An opened journal would look different.

@@ -171,6 +171,10 @@ async fn exchange(
         }
         (Resource::Key(name, key), Method::PUT) => put_key(context, request, (name, key)).await,
         (Resource::Key(name, key), Method::DELETE) => {
+            let served = existing(context, name)?;
+            if !served.definition().keys.iter().any(|known| *known.name == **key) {
+                refuse_configured_key(&served, (name, key))?;
+            }
             let command = NamespaceCommand::RemoveKey { name: (**name).into(), key: (**key).into() };
             change(context, command).await?;
             Ok(json_answer(StatusCode::OK, &json!({ "name": key })))
@@ -259,6 +263,16 @@ fn refuse_configured(context: &RequestContext, name: &str) -> Result<(), Refusal
     Ok(())
 }
 
+/// A key that the configuration names is changed and removed there.
+fn refuse_configured_key(served: &ServedNamespace, (name, key): (&str, &str)) -> Result<(), Refusal> {
+    if served.authority.has_configured_key(key) {
+        return Err(Refusal::Conflict(format!(
+            "the key `{key}` of the namespace `{name}` is one of the configuration: it is changed there, and not here"
+        )));
+    }
+    Ok(())
+}
+
 async fn put_key(
     context: &RequestContext,
     request: Request<Incoming>,
@@ -269,11 +283,7 @@ async fn put_key(
     let body = context.body(request.into_body()).await?;
     let KeyBody { rights } = parse(&body)?;
     let served = existing(context, name)?;
-    if served.authority.has_configured_key(key) {
-        return Err(Refusal::Conflict(format!(
-            "the key `{key}` of the namespace `{name}` is one of the configuration: it is changed there, and not here"
-        )));
-    }
+    refuse_configured_key(&served, (name, key))?;
     if only_create && served.definition().keys.iter().any(|known| *known.name == *key) {
         return Err(Refusal::Precondition(format!("the namespace `{name}` has a key `{key}` already")));
     }

@@ -277,6 +277,13 @@ fn an_administrator_creates_holds_and_deletes_namespaces_and_a_key_of_one_does_n
     // The file's namespaces are the file's, but for the hold.
     refused(&service.administer("namespace set team-a --weight 2"), "(409)");
     refused(&service.administer("namespace delete team-a --yes"), "(409)");
+    let of_the_file =
+        "the key `root` of the namespace `team-a` is one of the configuration: it is changed there";
+    refused(&service.administer("namespace key create team-a root --rights send"), of_the_file);
+    refused(&service.administer("namespace key delete team-a root"), of_the_file);
+    good(&service.administer("namespace key create team-a app --rights send"));
+    good(&service.administer("namespace key delete team-a app"));
+    refused(&service.administer("namespace key delete team-a app"), "has no key `app`");
     good(&service.administer("namespace set team-a --hold"));
     assert_eq!(service.shown("team-a")["state"], "held");
 
