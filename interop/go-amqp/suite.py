@@ -13,6 +13,7 @@ from external import (
     EVERYWHERE,
     LARGEST_MESSAGE,
     declare,
+    declare_listener_killed,
     declare_restart,
     declare_with_broker,
     declare_with_namespaces,
@@ -50,10 +51,21 @@ declare(
         "dynamic-topic": {},
     },
 )
-declare_with_broker(suite, program, {"delivery-delay": {}})
+declare_with_broker(
+    suite,
+    program,
+    {
+        "delivery-delay": {},
+        "slow-listener": {},
+        "slow-listener-with-timer": {"hold": "lock"},
+        "held-without-timer": {},
+    },
+)
+declare_listener_killed(suite, program)
 declare_restart(suite, program)
 declare_texts_of(suite, program)
 declare_with_namespaces(suite, program, "namespaces")
+suite.skip("reconnect", "the client makes no connection again by itself")
 
 if __name__ == "__main__":
     suite.run()

@@ -51,6 +51,8 @@ declare(
         "heartbeat": {},
         "dynamic-request-reply": {},
         "dynamic-owner": {},
+        "dynamic-end": {},
+        "dynamic-topic": {},
         "connection-loss": {},
         "transaction-commit": {},
         "transaction-rollback": {},
@@ -72,7 +74,12 @@ declare(
 declare_with_broker(
     suite,
     program,
-    {"slow-listener": {}, "slow-listener-with-timer": {"hold": "lock"}, "held-without-timer": {}},
+    {
+        "delivery-delay": {},
+        "slow-listener": {},
+        "slow-listener-with-timer": {"hold": "lock"},
+        "held-without-timer": {},
+    },
 )
 
 

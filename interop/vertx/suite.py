@@ -41,6 +41,8 @@ declare(
         "heartbeat": {},
         "dynamic-request-reply": {},
         "dynamic-owner": {},
+        "dynamic-end": {},
+        "dynamic-topic": {},
         "connection-loss": {},
         "topic-volatile": {"subscriptions": {}},
         "topic-durable": {"subscriptions": {}},
@@ -54,7 +56,12 @@ declare(
 declare_with_broker(
     suite,
     program,
-    {"slow-listener": {}, "slow-listener-with-timer": {"hold": "lock"}, "held-without-timer": {}},
+    {
+        "delivery-delay": {},
+        "slow-listener": {},
+        "slow-listener-with-timer": {"hold": "lock"},
+        "held-without-timer": {},
+    },
 )
 declare_listener_killed(suite, program)
 declare_restart(suite, program)

@@ -14,6 +14,7 @@ public final class Main {
         Receiving.declare(CASES);
         Links.declare(CASES);
         Topics.declare(CASES);
+        Delays.declare(CASES);
         Dynamic.declare(CASES);
         Transactions.declare(CASES);
         Prefetch.declare(CASES);

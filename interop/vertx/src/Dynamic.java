@@ -1,15 +1,18 @@
 import io.vertx.amqp.AmqpConnection;
 import io.vertx.amqp.AmqpMessage;
+import io.vertx.amqp.AmqpReceiverOptions;
 import io.vertx.amqp.AmqpSender;
 import java.util.Map;
 
-/** Dynamic nodes: request and reply, and their owner. */
+/** Dynamic nodes: request and reply, their owner, and their end. */
 final class Dynamic {
     private static final int REQUESTS = 10;
 
     static void declare(Map<String, Main.Case> cases) {
         cases.put("dynamic-request-reply", Dynamic::requestReply);
         cases.put("dynamic-owner", Dynamic::owner);
+        cases.put("dynamic-end", Dynamic::end);
+        cases.put("dynamic-topic", Dynamic::topic);
     }
 
     private static void requestReply(String queue) throws Exception {
@@ -47,6 +50,35 @@ final class Dynamic {
         Broker.refused("amqp:resource-locked", () -> Broker.receiver(other, address));
         Broker.send(other, address, "from another connection");
         Broker.same(inbox.next().bodyAsString(), "from another connection", "body");
+        Broker.done(owner.close());
+        Broker.done(other.close());
+    }
+
+    private static void end(String queue) throws Exception {
+        AmqpConnection owner = Broker.connect();
+        AmqpConnection other = Broker.connect();
+        Inbox first = new Inbox(Broker.done(owner.createDynamicReceiver()));
+        Inbox second = new Inbox(Broker.done(owner.createDynamicReceiver()));
+        String gone = first.receiver.address();
+        String left = second.receiver.address();
+        first.close();
+        Broker.refused("amqp:not-found", () -> Broker.done(other.createSender(gone)));
+        Broker.send(other, left, "still there");
+        second.take("still there");
+        Broker.done(owner.close());
+        Broker.refused("amqp:not-found", () -> Broker.done(other.createSender(left)));
+        Broker.done(other.close());
+    }
+
+    private static void topic(String queue) throws Exception {
+        AmqpConnection owner = Broker.connect();
+        AmqpConnection other = Broker.connect();
+        AmqpReceiverOptions options = Broker.explicit().setDynamic(true).addCapability("temporary-topic");
+        Inbox first = new Inbox(Broker.done(owner.createReceiver(null, options)));
+        Inbox second = Broker.receiver(owner, first.receiver.address());
+        Broker.send(other, first.receiver.address(), "news");
+        first.take("news");
+        second.take("news");
         Broker.done(owner.close());
         Broker.done(other.close());
     }

@@ -88,7 +88,11 @@ fn a_token_that_ends_takes_its_links_along() {
     world.put_token(client, "amqp://localhost", TOKEN);
     let (_, reply) = world.transfers(client).pop().unwrap();
     assert_eq!(status(&reply, "status-code"), 401);
-    assert!(property(&reply, "status-description").unwrap().starts_with("ExpiredToken"));
+    assert!(
+        property(&reply, "status-description")
+            .unwrap()
+            .starts_with("ExpiredToken: The token is expired. Expiration time: ")
+    );
 }
 
 #[test]

@@ -416,3 +416,20 @@ fn a_session_state_is_refused_while_its_client_leaves_answers_unread() {
     let first = texts.iter().position(|text| text.starts_with(refusal)).unwrap();
     assert!(first > 0 && texts.iter().skip(first).all(|text| text.starts_with(refusal)), "{texts:#?}");
 }
+
+#[test]
+fn a_connection_has_room_for_2048_sessions() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.received(client);
+    for channel in 1..2_048 {
+        world.script(client).begin(channel);
+    }
+    world.run();
+    let frames = world.frames(client);
+    assert_eq!(frames.len(), 2_047);
+    assert!(frames.iter().all(|frame| matches!(frame.performative, Performative::Begin(_))));
+    world.script(client).attach_sender(2_047, 1, "s", Some("q"));
+    world.run();
+    assert!(world.frames(client).iter().any(|frame| matches!(frame.performative, Performative::Attach(_))));
+}

@@ -12,13 +12,14 @@ use amqp_codec::{
     types::{ReceiverSettleMode, Role},
     value::Value,
 };
-use broker_core::EntitySettings;
+use broker_core::{EntityKind, EntitySettings};
 use bytes::Bytes;
 use testkit::Script;
 
 use crate::{
     harness::*,
     management::{binary, due, ids, longs, map, nested},
+    sessions::lock_token,
     transactions::*,
 };
 
@@ -473,6 +474,44 @@ fn a_sessions_state_is_part_of_its_transaction_and_the_rest_of_its_requests_are_
         let (_, reply) = ask(&mut world, &mut peer, "get-session-state", &only, &txn);
         assert_eq!(state(&reply), (!fail).then(|| b"x".to_vec()));
     }
+}
+
+#[test]
+fn rules_and_renewals_in_a_transaction_are_done_at_once_whatever_becomes_of_it() {
+    let (mut world, mut peer) = world(true, &["m"]);
+    world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    world.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+    world.management(peer.client, "t/Subscriptions/s");
+    let expression = nested(&[("expression", Value::String("1=0".into()))]);
+    let rule = map(&[
+        ("rule-name", Value::String("none".into())),
+        ("rule-description", nested(&[("sql-filter", expression)])),
+    ]);
+    let page = map(&[("top", Value::Int(9)), ("skip", Value::Int(0))]);
+    let name = map(&[("rule-name", Value::String("$Default".into()))]);
+    let txn = peer.declare(&mut world);
+    assert_eq!(ask(&mut world, &mut peer, "add-rule", &rule, &txn).0, 200);
+    assert_eq!(ask(&mut world, &mut peer, "remove-rule", &name, &txn).0, 200);
+    assert_eq!(ask(&mut world, &mut peer, "enumerate-rules", &page, &txn).0, 200);
+    assert_eq!(peer.discharge(&mut world, &txn, true), done());
+    let txn = peer.declare(&mut world);
+    assert_eq!(ask(&mut world, &mut peer, "add-rule", &rule, &txn).0, 409, "it is there");
+
+    let payload = world.receive(peer.client, "q", 1).remove(0).1;
+    let token = lock_token(&payload);
+    world.script(peer.client).detach(0, 3, true).detach(0, 4, true);
+    world.run();
+    world.management(peer.client, "q");
+    let token =
+        RawMap::with_string_keys(&[("lock-tokens", AnnotationValue::Raw(RawValue::first(&token).unwrap()))]);
+    world.pass(LOCK_OVER / 2);
+    let txn = peer.declare(&mut world);
+    assert_eq!(ask(&mut world, &mut peer, "renew-lock", &token, &txn).0, 200);
+    assert_eq!(peer.discharge(&mut world, &txn, true), done());
+    world.pass(LOCK_OVER / 2 + Duration::from_secs(5));
+    assert_eq!(free(&mut world), (0, 0), "the renewed lock runs on");
+    world.pass(LOCK_OVER / 2);
+    assert_eq!(free(&mut world), (1, 0));
 }
 
 #[test]

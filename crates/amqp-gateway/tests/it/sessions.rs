@@ -291,6 +291,27 @@ fn a_lost_session_detaches_its_link_and_its_locks_settle_nothing() {
 }
 
 #[test]
+fn the_lock_of_a_session_ends_with_its_time_for_a_plain_receiver_too() {
+    let mut world = world();
+    let (client, other) = (world.plain(), world.service_bus());
+    send(&mut world, other, &["a1"]);
+    let (attaches, _) = ask(&mut world, client, attach(1, "s", AnnotationValue::Str("a"), None));
+    assert_eq!(attaches.len(), 1);
+    world.credit(client, 0, 1, 0, 1, false);
+    world.run();
+    assert_eq!(world.transfers(client).len(), 1);
+    world.pass(LOCK - Duration::from_secs(1));
+    assert!(world.link_frames(client).1.is_empty());
+    world.pass(Duration::from_secs(2));
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches.len(), 1);
+    accept(&mut world, other, 2, "a");
+    world.credit(other, 0, 2, 0, 1, false);
+    world.run();
+    assert_eq!(world.transfers(other).len(), 1, "its message is the next holder's");
+}
+
+#[test]
 fn a_settlement_that_comes_too_late_is_rejected_as_session_lock_lost() {
     let mut world = world();
     let (client, other) = (world.service_bus(), world.service_bus());

@@ -175,6 +175,14 @@ fn sessions_are_listed_and_their_states_read_and_written() {
     assert_eq!(it.lines("session list steps"), [json!({"session_id": "one"})]);
     assert_eq!(it.done("session state get steps one"), "halfway");
     assert_eq!(it.lines("session state get steps one"), [json!({"state": "halfway"})]);
+    // An id is one session in any case, and is shown as it came first.
+    assert_eq!(it.done("session state get steps ONE"), "halfway");
+    assert_eq!(
+        it.done("session state set steps One --body done"),
+        "set the state of session `One`, 4 bytes\n"
+    );
+    assert_eq!(it.lines("session list steps"), [json!({"session_id": "one"})]);
+    assert_eq!(it.done("session state get steps one"), "done");
     it.done("session state set steps one --clear");
     assert_eq!(it.lines("session state get steps one"), [json!({"state": null})]);
     it.refused("session state get orders one", 1, "cannot lock session `one` of `orders`");
