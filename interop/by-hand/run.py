@@ -1,4 +1,4 @@
-"""Runs what builds on the clients of Service Bus and AMQP: Dapr, KEDA, gocloud.dev, Spring Cloud Azure and Camel.
+"""Runs what builds on the clients of Service Bus and AMQP: Dapr, KEDA, gocloud.dev, Spring Cloud Azure, Spring JMS and Camel.
 
     FERRYBUS_BIN=… python interop/by-hand/run.py [NAME…]
 
@@ -28,7 +28,7 @@ GO = {
     "keda": ["github.com/kedacore/keda/v2@v2.21.0"],
 }
 # Their versions stand in the folders' `pom.xml`.
-JAVA = ["spring", "camel"]
+JAVA = ["spring", "spring-jms", "camel"]
 
 ENTITIES = {
     "orders": {},
