@@ -300,7 +300,7 @@ fn the_lock_of_a_session_ends_with_its_time_for_a_plain_receiver_too() {
     world.credit(client, 0, 1, 0, 1, false);
     world.run();
     assert_eq!(world.transfers(client).len(), 1);
-    world.pass(LOCK - Duration::from_secs(1));
+    world.pass(LOCK.checked_sub(Duration::from_secs(1)).unwrap());
     assert!(world.link_frames(client).1.is_empty());
     world.pass(Duration::from_secs(2));
     let (_, detaches) = world.link_frames(client);
@@ -386,12 +386,16 @@ fn sessions_are_listed_by_page_and_by_the_time_of_their_state() {
     world.management(client, "s");
     let set = RawMap::with_string_keys(&[session("d"), ("session-state", AnnotationValue::Binary(b"x"))]);
     world.request(client, "com.microsoft:set-session-state", &set);
-    let mut list = |after: i64, skip: i32, top: i32| {
-        let body = RawMap::with_string_keys(&[
+    let page = |after: i64, last: AnnotationValue<'_>, skip: i32, top: i32| {
+        RawMap::with_string_keys(&[
             ("last-updated-time", AnnotationValue::Timestamp(after)),
+            ("last-session-id", last),
             ("skip", AnnotationValue::Int(skip)),
             ("top", AnnotationValue::Int(top)),
-        ]);
+        ])
+    };
+    let mut list = |after: i64, last: Option<&str>, skip: i32, top: i32| {
+        let body = page(after, last.map_or(AnnotationValue::Null, AnnotationValue::Str), skip, top);
         let reply = world.request(client, "com.microsoft:get-message-sessions", &body);
         if status(&reply, "statusCode") == 204 {
             let condition = property(&reply, "errorCondition");
@@ -404,11 +408,17 @@ fn sessions_are_listed_by_page_and_by_the_time_of_their_state() {
         items.iter().map(|id| RawValue::first(id).unwrap().as_string().unwrap().to_owned()).collect()
     };
     let any_time = 253_402_300_800_000;
-    assert_eq!(list(any_time, 0, 100), ["a", "b", "c", "d"]);
-    assert_eq!(list(any_time, 1, 2), ["b", "c"]);
-    assert!(list(any_time, 4, 100).is_empty());
-    assert_eq!(list(0, 0, 100), ["d"]);
-    assert!(list(i64::try_from(START).unwrap() + 1_000, 0, 100).is_empty());
+    assert_eq!(list(any_time, None, 0, 100), ["a", "b", "c", "d"]);
+    assert_eq!(list(any_time, None, 1, 2), ["b", "c"]);
+    assert!(list(any_time, None, 4, 100).is_empty());
+    assert_eq!(list(0, None, 0, 100), ["d"]);
+    assert!(list(i64::try_from(START).unwrap() + 1_000, None, 0, 100).is_empty());
+    // The older SDK for Java names the last one of the page before.
+    assert_eq!(list(any_time, Some("b"), 0, 100), ["c", "d"]);
+    assert_eq!(list(any_time, Some("B"), 1, 100), ["d"], "in any case");
+    assert!(list(any_time, Some("d"), 0, 100).is_empty());
+    let bad = page(any_time, AnnotationValue::Int(7), 0, 100);
+    assert_eq!(status(&world.request(client, "com.microsoft:get-message-sessions", &bad), "statusCode"), 400);
 }
 
 #[test]

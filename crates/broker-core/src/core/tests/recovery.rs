@@ -163,7 +163,10 @@ fn records_that_make_no_sense_are_refused_with_their_place() {
         assert_eq!(core.replay(Position(7), &bytes, 10), Err(ReplayError { at: Position(7), error }));
     }
     let error = ReplayError { at: Position(7), error: RecordError::Kind { kind: 9 } };
-    assert_eq!(error.to_string(), "record at position 7: record kind 9 is not known");
+    assert_eq!(
+        error.to_string(),
+        "record at position 7: it was written by a newer version of ferrybus: record kind 9 is not known to this one"
+    );
 }
 
 #[test]
