@@ -267,8 +267,10 @@ pub enum Command {
     /// Read the state of a session. Answer: `Effect::SessionState` or `Effect::SessionRefused`.
     GetSessionState {
         path: EntityPath,
-        /// The session, which a consumer of this client must hold.
+        /// The session, which a consumer of this client must hold unless it `looks_on`.
         session: Box<str>,
+        /// The request is that of a browser, which holds no session: whoever holds it, its state is told.
+        looks_on: bool,
         ticket: Ticket,
     },
     /// List the sessions with an active message or a state, or those whose state was set after some time. Answer:

@@ -162,8 +162,8 @@ impl CommandRouter<'_> {
             Command::SetSessionState { path, session, state, ticket } => {
                 SessionRequests::of(self.state).set_session_state(cx, &path, &session, state, ticket);
             }
-            Command::GetSessionState { path, session, ticket } => {
-                SessionRequests::of(self.state).get_session_state(cx, &path, &session, ticket);
+            Command::GetSessionState { path, session, looks_on, ticket } => {
+                SessionRequests::of(self.state).get_session_state(cx, &path, (&session, looks_on), ticket);
             }
             Command::ListSessions { path, updated_after, after, skip, top, ticket } => {
                 let mut requests = SessionRequests::of(self.state);

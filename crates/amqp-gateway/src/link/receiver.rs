@@ -139,9 +139,16 @@ impl Receiver {
 
     /// The session that it was given, if it receives from this entity. The lock of the session may have ended since.
     pub(crate) fn held_session(&self, path: &EntityPath) -> Option<&str> {
-        let is_of_entity =
-            self.path.sub_queue == path.sub_queue && self.path.entity.eq_ignore_ascii_case(&path.entity);
-        self.held_session.as_deref().filter(|_| is_of_entity)
+        self.held_session.as_deref().filter(|_| self.receives_from(path))
+    }
+
+    /// Whether it only looks on at this entity.
+    pub(crate) fn looks_on_at(&self, path: &EntityPath) -> bool {
+        self.looks_on && self.receives_from(path)
+    }
+
+    fn receives_from(&self, path: &EntityPath) -> bool {
+        self.path.sub_queue == path.sub_queue && self.path.entity.eq_ignore_ascii_case(&path.entity)
     }
 
     /// First half of the message-ids made for messages without one.

@@ -150,6 +150,14 @@ impl LinkTable {
         find(false).or_else(|| find(true))
     }
 
+    /// Whether the receiver of this name looks on at this entity, and holds no session.
+    pub(crate) fn looks_on(&self, receiver: &str, path: &EntityPath) -> bool {
+        self.iter().any(|(_, link)| match &link.kind {
+            LinkKind::Receiver(it) => *link.name == *receiver && it.looks_on_at(path),
+            _ => false,
+        })
+    }
+
     /// A link on which the peer sends.
     pub(crate) fn sender_mut(&mut self, id: LinkId) -> Option<&mut Sender> {
         match &mut self.get_mut(id)?.kind {

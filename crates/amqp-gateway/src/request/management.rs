@@ -116,7 +116,11 @@ impl<'a> ManagementNode<'a> {
             Operation::ReceiveDeferred => deferred::command(body, path, session, config.max_deferred_bytes),
             Operation::BatchDelete => delete::command(body, path, session, self.cx.now.utc),
             Operation::RenewSession => sessions::renew(path, session),
-            Operation::GetSessionState => sessions::get_state(path, session),
+            Operation::GetSessionState => {
+                let link = request.text(ASSOCIATED_LINK);
+                let looks_on = link.is_some_and(|link| self.ends.links.looks_on(link, &path));
+                sessions::get_state(path, session, looks_on)
+            }
             Operation::SetSessionState => sessions::set_state(body, path, session),
             Operation::ListSessions => sessions::list(body, path),
             Operation::AddRule => rules::add(body, path, &mut self.cx.work),

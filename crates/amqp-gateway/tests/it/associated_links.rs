@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     harness::{World, body_map, property, status},
-    sessions::{LOCK, accept, lock_token, send, session, world},
+    sessions::{LOCK, accept, attach, lock_token, send, session, world},
 };
 
 /// An array of one `long`, 1.
@@ -105,6 +105,32 @@ fn the_session_that_a_request_names_goes_before_that_of_its_link() {
         let found = ask(&mut world, client, Some(link), "get-session-state", &RawMap::empty());
         assert_eq!(body_map(&found).get("session-state").unwrap().as_binary(), state, "{link}");
     }
+}
+
+#[test]
+fn a_link_that_looks_on_at_a_session_is_told_its_state_and_changes_nothing() {
+    let (mut world, client, _) = deferred();
+    let body = RawMap::with_string_keys(&[session("a"), ("session-state", AnnotationValue::Binary(b"kept"))]);
+    ask(&mut world, client, Some("r1"), "set-session-state", &body);
+    let other = world.service_bus();
+    world.management(other, "s");
+    let mut browser = attach(30, "s", AnnotationValue::Str("a"), None);
+    browser.properties =
+        Some(RawMap::with_symbol_keys(&[("com.microsoft:peek-mode", AnnotationValue::Bool(true))]));
+    let name = browser.name.clone();
+    world.script(other).attach(0, browser);
+    world.run();
+    world.received(other);
+    let named = RawMap::with_string_keys(&[session("a")]);
+    let mut of_link = |operation| ask(&mut world, other, Some(&name), operation, &named);
+    let found = of_link("get-session-state");
+    assert_eq!(status(&found, "statusCode"), 200, "{found:?}");
+    assert_eq!(body_map(&found).get("session-state").unwrap().as_binary(), Some(&b"kept"[..]));
+    for operation in ["renew-session-lock", "set-session-state"] {
+        assert_eq!(status(&of_link(operation), "statusCode"), 410, "{operation}");
+    }
+    let unlinked = ask(&mut world, other, None, "get-session-state", &named);
+    assert_eq!(status(&unlinked, "statusCode"), 410, "a request of no link that looks on");
 }
 
 #[test]

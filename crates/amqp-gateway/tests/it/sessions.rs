@@ -44,7 +44,12 @@ pub(crate) fn send(world: &mut World, client: usize, messages: &[&str]) {
     world.received(client);
 }
 
-fn attach(handle: u32, address: &str, session: AnnotationValue<'_>, timeout_ms: Option<u32>) -> Attach {
+pub(crate) fn attach(
+    handle: u32,
+    address: &str,
+    session: AnnotationValue<'_>,
+    timeout_ms: Option<u32>,
+) -> Attach {
     let mut source = Source::new(address);
     source.filter = Some(RawMap::with_symbol_keys(&[(FILTER, session)]));
     let mut attach = Attach::new(format!("r{handle}"), handle, Role::Receiver);

@@ -192,11 +192,19 @@ impl SessionRequests<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
-        id: &str,
+        (id, looks_on): (&str, bool),
         ticket: Ticket,
     ) {
-        let found = self.held_session(cx.now, cx.client, path, id);
-        let effect = match found.and_then(|(queue, number)| self.read_session_state(cx, queue, number)) {
+        let found = if looks_on {
+            self.asked_sessions(path).map(|(queue, _, sessions)| Some((queue, sessions.find(id)?)))
+        } else {
+            self.held_session(cx.now, cx.client, path, id).map(Some)
+        };
+        let read = found.and_then(|session| match session {
+            Some((queue, number)) => self.read_session_state(cx, queue, number),
+            None => Ok(None),
+        });
+        let effect = match read {
             Ok(state) => Effect::SessionState { ticket, state },
             Err(error) => Effect::SessionRefused { ticket, error },
         };

@@ -42,10 +42,14 @@ pub(super) fn renew(path: EntityPath, session: Option<Box<str>>) -> Result<Comma
     Ok(Box::new(move |ticket| Command::RenewSession { path, session, ticket }))
 }
 
-/// The command of `get-session-state`.
-pub(super) fn get_state(path: EntityPath, session: Option<Box<str>>) -> Result<CommandBuilder, Refusal> {
+/// The command of `get-session-state`. A browser of the older SDK for Java asks for the state of a session that it does not hold.
+pub(super) fn get_state(
+    path: EntityPath,
+    session: Option<Box<str>>,
+    looks_on: bool,
+) -> Result<CommandBuilder, Refusal> {
     let session = needed(session)?;
-    Ok(Box::new(move |ticket| Command::GetSessionState { path, session, ticket }))
+    Ok(Box::new(move |ticket| Command::GetSessionState { path, session, looks_on, ticket }))
 }
 
 /// The command of `set-session-state`. Null, nothing, or no bytes clears the state: the Go SDK writes its `nil` as an

@@ -363,7 +363,8 @@ impl Test {
         for (session, held) in self.model.held.clone() {
             let Some((client, _)) = held.by else { continue };
             let (path, ticket) = (main_path("q"), self.broker.ticket());
-            let get = Command::GetSessionState { path, session: spelled(session, ticket.0), ticket };
+            let session_name = spelled(session, ticket.0);
+            let get = Command::GetSessionState { path, session: session_name, looks_on: false, ticket };
             let told = self.broker.tell(ClientId(client), get);
             let expected = self.model.states.get(&session).map(|byte| Bytes::copy_from_slice(&[*byte]));
             assert!(

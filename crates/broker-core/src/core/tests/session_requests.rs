@@ -65,8 +65,17 @@ fn set(broker: &mut Broker, id: &str, state: Option<&[u8]>) {
 }
 
 fn get_as(broker: &mut Broker, client: ClientId, id: &str) -> Result<Option<Vec<u8>>, SessionError> {
+    ask_for_state(broker, client, id, false)
+}
+
+fn ask_for_state(
+    broker: &mut Broker,
+    client: ClientId,
+    id: &str,
+    looks_on: bool,
+) -> Result<Option<Vec<u8>>, SessionError> {
     let (path, ticket) = (main_path("q"), broker.ticket());
-    let told = broker.tell(client, Command::GetSessionState { path, session: id.into(), ticket });
+    let told = broker.tell(client, Command::GetSessionState { path, session: id.into(), looks_on, ticket });
     match told.into_iter().next_back() {
         Some(Effect::SessionState { state, .. }) => Ok(state.map(|state| state.to_vec())),
         Some(Effect::SessionRefused { error, .. }) => Err(error),
@@ -148,7 +157,7 @@ fn only_the_holder_may_renew_read_and_write() {
         let commands = [
             Command::RenewSession { path: path.clone(), session: session.clone(), ticket },
             Command::SetSessionState { path: path.clone(), session: session.clone(), state: None, ticket },
-            Command::GetSessionState { path: path.clone(), session, ticket },
+            Command::GetSessionState { path: path.clone(), session, looks_on: false, ticket },
             Command::ListSessions { path, updated_after, after: None, skip, top, ticket },
         ];
         for command in commands {
@@ -162,6 +171,25 @@ fn only_the_holder_may_renew_read_and_write() {
     assert_eq!(renew(&mut broker, ME, "s"), Err(lost()));
     assert_eq!(set_as(&mut broker, ME, "s", Some(b"x")), Err(lost()));
     assert_eq!(get_as(&mut broker, ME, "s"), Err(lost()));
+}
+
+#[test]
+fn who_looks_on_reads_the_state_of_a_session_whoever_holds_it() {
+    let mut broker = holding(settings());
+    broker.create("plain", EntitySettings::default());
+    set(&mut broker, "s", Some(b"x"));
+    for (client, id, expected) in
+        [(ME, "s", Some(b"x".to_vec())), (OTHER, "S", Some(b"x".to_vec())), (OTHER, "nobody's", None)]
+    {
+        assert_eq!(ask_for_state(&mut broker, client, id, true), Ok(expected), "{id}");
+    }
+    broker.now = broker.now.after(Duration::from_millis(LOCK));
+    assert_eq!(ask_for_state(&mut broker, OTHER, "s", true), Ok(Some(b"x".to_vec())), "nobody holds it");
+    let (path, ticket) = (main_path("plain"), broker.ticket());
+    let told =
+        broker.tell(ME, Command::GetSessionState { path, session: "s".into(), looks_on: true, ticket });
+    let refused = matches!(&told[..], [Effect::SessionRefused { error: SessionError::NoSessions(_), .. }]);
+    assert!(refused, "{told:?}");
 }
 
 #[test]
@@ -184,7 +212,12 @@ fn a_state_is_read_as_written_in_one_go() {
     let mut broker = holding(settings());
     set(&mut broker, "s", Some(b"before"));
     let (path, session): (_, Box<str>) = (main_path("q"), "s".into());
-    let get = |ticket| Command::GetSessionState { path: path.clone(), session: session.clone(), ticket };
+    let get = |ticket| Command::GetSessionState {
+        path: path.clone(),
+        session: session.clone(),
+        looks_on: false,
+        ticket,
+    };
     let set = |state: Option<&'static [u8]>, ticket| {
         let state = state.map(Bytes::from_static);
         Command::SetSessionState { path: path.clone(), session: session.clone(), state, ticket }

@@ -258,7 +258,12 @@ fn requests_about_sessions_count_as_receiving() {
         let state = Some("state".into());
         let requests = [
             Command::SetSessionState { path: path.clone(), session: Box::clone(&session), state, ticket },
-            Command::GetSessionState { path: path.clone(), session: Box::clone(&session), ticket },
+            Command::GetSessionState {
+                path: path.clone(),
+                session: Box::clone(&session),
+                looks_on: false,
+                ticket,
+            },
             Command::RenewSession { path: path.clone(), session, ticket },
             Command::ListSessions { path, updated_after: None, after: None, skip: 0, top: 9, ticket },
         ];

@@ -267,7 +267,8 @@ fn set_in(broker: &mut Broker, transaction: TransactionId, state: Option<&str>) 
 
 fn state(broker: &mut Broker) -> Option<Vec<u8>> {
     let (path, ticket) = (main_path("q"), broker.ticket());
-    let told = broker.tell(ME, Command::GetSessionState { path, session: "s".into(), ticket });
+    let told =
+        broker.tell(ME, Command::GetSessionState { path, session: "s".into(), looks_on: false, ticket });
     match told.into_iter().next_back() {
         Some(Effect::SessionState { state, .. }) => state.map(|state| state.to_vec()),
         other => panic!("{other:?}"),

@@ -240,8 +240,12 @@ fn answers_much_larger_than_their_requests_come_in_rounds() {
     bench.finish_io();
     bench.effects();
     bench.node = bench.node.with_limits(NodeLimits { round_bytes_max: ROUND, ..NodeLimits::default() });
-    let ask =
-        |number| Command::GetSessionState { path: path(), session: "one".into(), ticket: Ticket(number) };
+    let ask = |number| Command::GetSessionState {
+        path: path(),
+        session: "one".into(),
+        looks_on: false,
+        ticket: Ticket(number),
+    };
     bench.node.handle_batch(
         NOW,
         NamespaceId::DEFAULT,
