@@ -50,6 +50,9 @@ fn a_statement_about_clients_names_a_run_or_says_that_there_was_none() {
         ("SDKs work.", "`scripted_dotnet_settles`", true),
         ("The JMS client works.", "`replayed_settles`", true),
         ("The JMS client works.", "open: no client of it", true),
+        ("The Go SDK works.", "`interop: send-one`", true),
+        ("rhea works.", "`interop: send-one`", false),
+        ("rhea and SDKs work.", "`interop: send-one`", false),
         ("Queues work.", "`a_queue_works`", true),
     ] {
         let text = format!("| id | statement | tests |\n|---|---|---|\n| SET-1 | {statement} | {proofs} |\n");
