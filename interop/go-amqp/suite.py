@@ -14,6 +14,7 @@ from external import (
     LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
+    declare_login,
     declare_restart,
     declare_with_broker,
     declare_with_namespaces,
@@ -62,6 +63,7 @@ declare_with_broker(
     },
 )
 declare_listener_killed(suite, program)
+declare_login(suite, program)
 declare_restart(suite, program)
 declare_texts_of(suite, program)
 declare_with_namespaces(suite, program, "namespaces")

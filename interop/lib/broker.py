@@ -98,8 +98,8 @@ class Broker:
     `queues` maps each queue's name to its settings, written as one `[[queue]]`
     of `ferrybus.toml` each; `first_config` comes before, `more_config` behind them. One with
     `subscriptions` is a topic: they map each subscription's name to its
-    settings, among which `rule` is a list. It listens on each of `addresses`;
-    its certificate is for `names`, where they are given.
+    settings, among which `rule` is a list. It listens on each of `addresses`,
+    and with TLS also on `listen_tls`, which have a port; its certificate is for `names`, where they are given.
     """
 
     def __init__(
@@ -114,6 +114,7 @@ class Broker:
         first_config: str = "",
         more_config: str = "",
         addresses: tuple[str, ...] = ("127.0.0.1",),
+        listen_tls: tuple[str, ...] = (),
         names: tuple[str, ...] = (),
     ):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrybus-interop-"))
@@ -139,11 +140,12 @@ class Broker:
         self.ca: str | None = None
         if tls:
             made = Certificate(self.directory / "tls", names)
+            places = [*(f"{address}:{self.tls_port}" for address in addresses), *listen_tls]
             self.ca = str(made.ca)
             self._command += [
                 "--tls-certificate", str(made.certificate),
                 "--tls-key", str(made.key),
-                *(word for address in addresses for word in ("--listen-tls", f"{address}:{self.tls_port}")),
+                *(word for place in places for word in ("--listen-tls", place)),
             ]  # fmt: skip
         atexit.register(self.close)
 

@@ -65,11 +65,11 @@ class Case:
 
 
 class Suite:
-    """The cases of one client and what became of them."""
+    """The cases of one client and what became of them. `broker_options` are those of the broker that the cases share."""
 
-    def __init__(self, name: str, *, anonymous: bool = False, transports=TRANSPORTS):
+    def __init__(self, name: str, *, transports=TRANSPORTS, **broker_options: object):
         self.name = name
-        self._anonymous = anonymous
+        self._broker_options = broker_options
         self._transports = transports
         self._cases: list[Case] = []
         self._skipped: dict[str, str] = {}
@@ -118,7 +118,7 @@ class Suite:
         queues = {}
         for case, transport in chosen:
             queues |= queues_of(queue_name(case, transport), case.settings)
-        broker = Broker(queues, anonymous=self._anonymous).start()
+        broker = Broker(queues, **self._broker_options).start()
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
             for case, transport in chosen:
                 context = Context(broker, transport, queue_name(case, transport))

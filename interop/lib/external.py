@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import pathlib
 import queue
 import subprocess
+import tempfile
 import threading
 import time
 from typing import Iterator
@@ -19,6 +21,7 @@ from typing import Iterator
 from broker import KEY, KEY_NAME, Broker
 from cases import CASE_SECONDS_MAX, RENEWED_LOCK, SHORT_LOCK, Context, Suite, queues_of
 from namespaces import QUEUE, three_namespaces
+from provider import Provider
 
 # How long a program may take to its next line.
 LINE_SECONDS_MAX = 30.0
@@ -267,3 +270,28 @@ def _kill_a_listener(program: list[str], context: Context) -> None:
             processed.add(number)
         assert other.seen("begin").count(calls[19]) == 1, "the message in work comes again, once"
         play(program, "empty-with-dead-letters", context)
+
+
+def declare_login(suite: Suite, program: list[str]) -> None:
+    """Declares the log-in with a token of an identity provider, until the token ends."""
+
+    @suite.case("token-log-in")
+    def token_log_in(context: Context) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            provider = Provider(pathlib.Path(directory))
+            config = provider.config.replace("keys_file", 'skew = "0s"\nkeys_file')
+            broker = Broker({context.queue: {}}, more_config=config).start()
+            tokens = {
+                "FERRYBUS_TOKEN_CLERK": provider.token("clerk"),
+                "FERRYBUS_TOKEN_GUEST": provider.token("guest"),
+                "FERRYBUS_TOKEN_EXPIRED": provider.token("clerk", seconds=-600),
+                "FERRYBUS_TOKEN_FORGED": provider.token("clerk")[:-8] + "AAAAAAAA",
+            }
+            try:
+                there = Context(broker, context.transport, context.queue)
+                play(program, "token-log-in", there, **tokens)
+                # It is made when the program starts, and lasts until that has connected.
+                brief = provider.token("clerk", seconds=15)
+                play(program, "token-log-in-ends", there, FERRYBUS_TOKEN_BRIEF=brief)
+            finally:
+                broker.close()

@@ -197,6 +197,32 @@ def many_links(context: Context):
     connection.close()
 
 
+@suite.case("address-prefixes")
+def address_prefixes(context: Context):
+    config = (
+        '[[address_prefix]]\nprefix = "place/"\nkind = "queue"\n'
+        '[[address_prefix]]\nprefix = "news/"\nkind = "topic"\npart_of_name = true\n'
+    )
+    broker = Broker({}, anonymous=True, auto_create=True, more_config=config).start()
+    try:
+        connection = connect(Context(broker, context.transport, context.queue))
+        send(connection, "place/orders", "cut off")
+        assert [message.body for message in received(connection.create_receiver("orders"), 1)] == ["cut off"]
+        subscribers = [connection.create_receiver("news/today", name=name) for name in ("one", "two")]
+        send(connection, "news/today", "to each")
+        for subscriber in subscribers:
+            assert [message.body for message in received(subscriber, 1)] == ["to each"]
+        try:
+            connection.create_receiver("place/news/today")
+        except LinkDetached as error:
+            assert error.condition == "amqp:not-allowed", error.condition
+        else:
+            raise AssertionError("a prefix for queues led to a topic")
+        connection.close()
+    finally:
+        broker.close()
+
+
 @suite.case("heartbeat")
 def heartbeat(context: Context):
     connection = connect(context, heartbeat=3)

@@ -15,6 +15,7 @@ from external import (
     LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
+    declare_login,
     declare_reconnect,
     declare_restart,
     declare_with_broker,
@@ -94,6 +95,7 @@ def large_message_stream(context: Context) -> None:
 
 
 declare_listener_killed(suite, program)
+declare_login(suite, program)
 declare_reconnect(suite, program)
 declare_restart(suite, program)
 declare_with_namespaces(suite, program, "namespaces")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import tempfile
 
 from broker import Broker
 from cases import Context, Suite
@@ -12,6 +11,7 @@ from external import (
     LARGEST_MESSAGE,
     declare,
     declare_listener_killed,
+    declare_login,
     declare_reconnect,
     declare_restart,
     declare_with_broker,
@@ -19,7 +19,6 @@ from external import (
     play,
 )
 from java import program_of
-from provider import Provider
 from texts import declare_texts_of
 
 BY_LOCK = {"hold": "lock"}
@@ -108,31 +107,6 @@ def declare_failures(suite: Suite, program: list[str]) -> None:
             broker = Broker({}, auto_create=True).start()
             try:
                 play(program, name, Context(broker, context.transport, context.queue))
-            finally:
-                broker.close()
-
-
-def declare_login(suite: Suite, program: list[str]) -> None:
-    """Declares the log-in with a token of an identity provider, until the token ends."""
-
-    @suite.case("token-log-in")
-    def token_log_in(context: Context) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            provider = Provider(pathlib.Path(directory))
-            config = provider.config.replace("keys_file", 'skew = "0s"\nkeys_file')
-            broker = Broker({context.queue: {}}, more_config=config).start()
-            tokens = {
-                "FERRYBUS_TOKEN_CLERK": provider.token("clerk"),
-                "FERRYBUS_TOKEN_GUEST": provider.token("guest"),
-                "FERRYBUS_TOKEN_EXPIRED": provider.token("clerk", seconds=-600),
-                "FERRYBUS_TOKEN_FORGED": provider.token("clerk")[:-8] + "AAAAAAAA",
-            }
-            try:
-                there = Context(broker, context.transport, context.queue)
-                play(program, "token-log-in", there, **tokens)
-                # It is made when the program starts, and lasts until that has connected.
-                brief = provider.token("clerk", seconds=15)
-                play(program, "token-log-in-ends", there, FERRYBUS_TOKEN_BRIEF=brief)
             finally:
                 broker.close()
 

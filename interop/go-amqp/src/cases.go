@@ -24,6 +24,8 @@ var cases = map[string]func(queue string){
 	"namespaces":                    namespaces,
 	"anonymous-log-in":              anonymous,
 	"without-sasl":                  withoutSasl,
+	"token-log-in":                  tokenLogIn,
+	"token-log-in-ends":             tokenLogInEnds,
 	"missing-queue":                 missing,
 	"oversized-message":             oversized,
 	"large-message":                 large,

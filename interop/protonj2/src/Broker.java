@@ -51,6 +51,13 @@ final class Broker {
         return options;
     }
 
+    /** With a token of an identity provider instead of a key. */
+    static ConnectionOptions withToken(String token) throws Exception {
+        ConnectionOptions options = anonymous().user("till").password(token);
+        options.saslOptions().addAllowedMechanism("XOAUTH2");
+        return options;
+    }
+
     /** With nobody's key. */
     static ConnectionOptions anonymous() throws Exception {
         ConnectionOptions options = new ConnectionOptions();

@@ -13,6 +13,7 @@ public final class Main {
         Sending.declare(CASES);
         Receiving.declare(CASES);
         Links.declare(CASES);
+        Login.declare(CASES);
         Topics.declare(CASES);
         Delays.declare(CASES);
         Dynamic.declare(CASES);

@@ -14,7 +14,7 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 17] = [
+const COLUMNS: [(&str, &str); 18] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
@@ -24,6 +24,7 @@ const COLUMNS: [(&str, &str); 17] = [
     ("rhea", "rhea"),
     ("go-amqp", "go-amqp"),
     ("Java SDK", "azure-java"),
+    ("Java SDK 3", "azure-java-3"),
     ("Qpid JMS", "qpid-jms"),
     ("Qpid JMS 1.16", "qpid-jms-javaee"),
     ("ProtonJ2", "protonj2"),
