@@ -98,7 +98,9 @@ fn large_messages_pass_through_small_socket_buffers_without_a_stall() {
     // Without help to receive them takes 26 × 0.6 s + 25 × 2.5 s.
     let broker = Broker::with(takes_large_frames);
     let mut client = session(small(connected(broker.address)));
-    passes(&mut client, &sizes(76)).iter().for_each(|steps| without_stalls(LIMIT, steps));
+    for steps in passes(&mut client, &sizes(76)) {
+        without_stalls(LIMIT, &steps);
+    }
 }
 
 #[test]
@@ -108,7 +110,9 @@ fn large_messages_pass_through_small_socket_buffers_over_tls_without_a_stall() {
     let mut stream = certificates.stream(broker.tls_address(), None);
     stream.sock = small(stream.sock);
     let mut client = session(stream);
-    passes(&mut client, &sizes(76)).iter().for_each(|steps| without_stalls(LIMIT, steps));
+    for steps in passes(&mut client, &sizes(76)) {
+        without_stalls(LIMIT, &steps);
+    }
 }
 
 #[test]
@@ -116,7 +120,9 @@ fn large_messages_pass_through_small_socket_buffers_over_websocket_without_a_sta
     let broker = Broker::with(takes_large_frames);
     let stream = small(connected(broker.http_address()));
     let mut client = session(WebSocket::upgrade_at(stream, "/$servicebus/websocket", "amqp", 64 << 10));
-    passes(&mut client, &sizes(76)).iter().for_each(|steps| without_stalls(LIMIT, steps));
+    for steps in passes(&mut client, &sizes(76)) {
+        without_stalls(LIMIT, &steps);
+    }
 }
 
 #[test]

@@ -183,9 +183,14 @@ impl Compactor {
 
     /// Whether the journal uses much more than it should: a quarter more than the space at which compaction begins.
     pub(crate) fn is_urgent(config: &JournalConfig, used: u64, live: u64) -> bool {
-        let allowed = live.saturating_mul(u64::from(config.space_factor));
-        let begins = allowed.max(live + SLACK_SEGMENTS * config.segment_bytes);
+        let begins = Self::begins_at(config, live);
         used > begins.saturating_add(begins / 4)
+    }
+
+    /// Bytes in use beyond which what lives is moved, on a disk with room.
+    pub(crate) fn begins_at(config: &JournalConfig, live: u64) -> u64 {
+        let allowed = live.saturating_mul(u64::from(config.space_factor));
+        allowed.max(live + SLACK_SEGMENTS * config.segment_bytes)
     }
 
     fn is_wanted(&self, context: CompactionContext<'_>) -> bool {

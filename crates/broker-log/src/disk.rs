@@ -6,6 +6,7 @@ mod direct;
 mod exposure;
 mod faulty;
 mod memory;
+mod open_files;
 mod real;
 
 use std::{fmt, io, io::IoSlice, sync::Arc};
@@ -37,6 +38,10 @@ pub trait Disk: fmt::Debug + Send + Sync {
     }
     /// Reads from `offset` until `buffer` is full or the file ends; says how many bytes there were.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The same for a piece of which the caller knows the length: the operating system need read nothing beyond it.
+    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_at(file, offset, buffer)
+    }
     /// Makes the file's contents durable, and of its metadata what reading them needs.
     fn sync_data(&self, file: FileId) -> io::Result<()>;
     /// Makes created and deleted files durable.
@@ -67,6 +72,9 @@ impl<D: Disk + ?Sized> Disk for Arc<D> {
     }
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(file, offset, buffer)
+    }
+    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_piece_at(file, offset, buffer)
     }
     fn sync_data(&self, file: FileId) -> io::Result<()> {
         (**self).sync_data(file)

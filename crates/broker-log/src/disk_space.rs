@@ -61,6 +61,12 @@ impl DiskSpace {
         self.full_reported.take()
     }
 
+    /// Whether the reserve would be in use soon, with so many bytes in files: what is kept beyond need is better given back.
+    pub(crate) fn is_tight(&self, file_bytes: u64) -> bool {
+        let on_disk = self.free_bytes.is_some_and(|free| free / 2 < self.reserve_bytes);
+        on_disk || self.max_bytes.is_some_and(|limit| file_bytes > limit)
+    }
+
     /// Whether a further file of `segment_bytes`, the last of `files`, leaves the reserve whole.
     pub(crate) fn has_room_for_file(&self, files: u64, segment_bytes: u64) -> bool {
         let on_disk =

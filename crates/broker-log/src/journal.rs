@@ -182,6 +182,7 @@ impl Journal {
     /// prepared as fast as they are used up.
     pub fn notice_idle(&mut self) {
         self.background.on_idle();
+        self.segment_pool.on_idle();
     }
 
     /// Begins a clean shutdown: everything committed is written, then a closing mark, which tells the next

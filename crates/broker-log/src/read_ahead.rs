@@ -209,7 +209,7 @@ impl ReadAhead {
         let (requested_bytes, follows_worthy) = planned(before.as_ref());
         let end = (at + length.max(requested_bytes)).min(readable.max(at + length));
         let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
-        let read = disk.read_at(segment.file, at - segment.base, &mut buffer)?;
+        let read = disk.read_piece_at(segment.file, at - segment.base, &mut buffer)?;
         buffer.truncate(read);
         self.waits += 1;
         self.counts_of(reader.owner).bytes += read as u64;

@@ -13,6 +13,8 @@ use crate::{FileId, segments::Segment, work::Prepare};
 pub(crate) struct SegmentPool {
     segment_bytes: u64,
     wanted: usize,
+    /// Spares that are kept of the segments that die: at least as many as wanted.
+    kept: usize,
     ready: VecDeque<FileId>,
     preparing: Option<Preparing>,
     /// Bytes of the newest segment's file that are preallocated or written.
@@ -69,6 +71,7 @@ impl SegmentPool {
         let mut files = Self {
             segment_bytes,
             wanted,
+            kept: wanted,
             ready: VecDeque::new(),
             preparing: None,
             current_bytes,
@@ -93,7 +96,7 @@ impl SegmentPool {
     /// still in preparation, whose writing ahead costs as much as the writing itself.
     pub(crate) fn add(&mut self, file: FileId, length: u64) {
         let short = length < self.segment_bytes;
-        let full = self.spares() >= self.wanted;
+        let full = self.spares() >= self.kept;
         if length > longest_spare(self.segment_bytes) {
             self.files_to_delete.push(file);
         } else if !short && (!full || self.preparing.is_some()) {
@@ -106,6 +109,24 @@ impl SegmentPool {
         } else {
             self.files_to_delete.push(file);
         }
+    }
+
+    /// There is room for so many spares. Many segments may die at once, since one that is alive keeps those behind it: more files
+    /// are kept then than wanted, or as many would be written ahead again soon.
+    pub(crate) fn set_room(&mut self, spares: usize) {
+        self.kept = if self.wanted == 0 { 0 } else { self.wanted.max(spares) };
+        self.give_back();
+    }
+
+    /// Nothing is written: files beyond those that are wanted are given back.
+    pub(crate) fn on_idle(&mut self) {
+        self.kept = self.wanted;
+        self.give_back();
+    }
+
+    fn give_back(&mut self) {
+        let end = self.ready.len().min(self.kept);
+        self.files_to_delete.extend(self.ready.drain(end..));
     }
 
     /// A segment is dead. Its file is of use as soon as the disk knows that.

@@ -5,7 +5,6 @@
 
 use std::{
     cell::Cell,
-    collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, IoSlice, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
@@ -17,11 +16,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, OFlags, fallocate, statvfs},
+    fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, statvfs},
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Disk, direct::Direct, exposure::Exposure};
+use super::{Disk, direct::Direct, exposure::Exposure, open_files::OpenFiles};
 use crate::FileId;
 
 /// A journal's directory. Clones share the lock and the open files.
@@ -33,7 +32,9 @@ pub struct RealDisk {
 #[derive(Debug)]
 struct Inner {
     directory: PathBuf,
-    files: Mutex<BTreeMap<FileId, Arc<File>>>,
+    files: Mutex<OpenFiles>,
+    /// For pieces: without the read-ahead of the operating system.
+    pieces: Mutex<OpenFiles>,
     /// Large writes through the page cache need not stay there, as far as is known.
     past_cache: AtomicBool,
     /// Writes what is synced at once past the page cache.
@@ -88,11 +89,11 @@ impl RealDisk {
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { directory }),
             Err(TryLockError::Error(source)) => return Err(OpenError::Io { path, source }),
         }
-        let files = Mutex::new(BTreeMap::new());
         Ok(Self {
             inner: Arc::new(Inner {
                 directory,
-                files,
+                files: Mutex::default(),
+                pieces: Mutex::default(),
                 past_cache: AtomicBool::new(true),
                 direct: Mutex::default(),
                 _lock: lock,
@@ -114,9 +115,13 @@ impl RealDisk {
         self.inner.directory.join(file.to_string())
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, Arc<File>>> {
-        // The map is whole after every statement that changes it.
+    fn files(&self) -> MutexGuard<'_, OpenFiles> {
+        // They are whole after every statement that changes them.
         self.inner.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pieces(&self) -> MutexGuard<'_, OpenFiles> {
+        self.inner.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn direct(&self) -> MutexGuard<'_, Direct> {
@@ -125,21 +130,17 @@ impl RealDisk {
     }
 
     fn file(&self, file: FileId) -> io::Result<Arc<File>> {
-        if let Some(open) = self.files().get(&file) {
-            return Ok(Arc::clone(open));
-        }
-        let open = Arc::new(OpenOptions::new().read(true).write(true).open(self.path(file))?);
-        self.keep_open(file, Arc::clone(&open));
-        Ok(open)
+        self.files().get(file, || OpenOptions::new().read(true).write(true).open(self.path(file)))
     }
 
-    /// A journal may have more files than a process may have open.
-    fn keep_open(&self, file: FileId, open: Arc<File>) {
-        let mut files = self.files();
-        if files.len() >= OPEN_FILES_MAX {
-            files.pop_first();
-        }
-        files.insert(file, open);
+    /// A handle whose reads bring in nothing else.
+    fn piece_of(&self, file: FileId) -> io::Result<Arc<File>> {
+        self.pieces().get(file, || {
+            let open = File::open(self.path(file))?;
+            // A file system that knows no advice reads ahead, and that is all.
+            fadvise(&open, 0, None, Advice::Random).ok();
+            Ok(open)
+        })
     }
 }
 
@@ -168,7 +169,7 @@ impl Disk for RealDisk {
             drop(fs::remove_file(&path));
             return Err(error);
         }
-        self.keep_open(file, Arc::new(open));
+        self.files().keep(file, Arc::new(open));
         Ok(())
     }
 
@@ -211,17 +212,11 @@ impl Disk for RealDisk {
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let open = self.file(file)?;
-        let mut done = 0;
-        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match open.read_at(rest, offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        read_fully_at(&*self.file(file)?, offset, buffer)
+    }
+
+    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_fully_at(&*self.piece_of(file)?, offset, buffer)
     }
 
     fn sync_data(&self, file: FileId) -> io::Result<()> {
@@ -234,7 +229,8 @@ impl Disk for RealDisk {
 
     fn delete(&self, file: FileId) -> io::Result<()> {
         self.direct().forget(file);
-        self.files().remove(&file);
+        self.files().remove(file);
+        self.pieces().remove(file);
         match fs::remove_file(self.path(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -260,6 +256,20 @@ fn parse_name(name: &str) -> Option<FileId> {
     let file = FileId(digits.parse().ok()?);
     // One name for one number: `1.segment` is not ours.
     (file.to_string() == name).then_some(file)
+}
+
+/// Reads until `buffer` is full or the file ends; says how many bytes there were.
+fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 /// Whether kernel or file system do not know how to do something.
@@ -315,8 +325,6 @@ pub(crate) const OLD_JOURNAL: &str = "format-1";
 fn has_interrupted_migration(directory: &Path) -> bool {
     [MIGRATED, INSTALLING].iter().any(|name| directory.join(name).exists())
 }
-/// Files kept open; one that is not is opened again when it is needed.
-const OPEN_FILES_MAX: usize = 64;
 /// Linux takes this many parts in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 

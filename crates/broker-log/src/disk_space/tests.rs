@@ -39,6 +39,21 @@ fn a_further_file_leaves_the_reserve_whole_and_the_limit_kept() {
 }
 
 #[test]
+fn space_is_tight_before_the_reserve_is_in_use() {
+    let cases = [
+        // limit, free, bytes in files, tight
+        (None, None, 1_000, false),
+        (None, Some(200), 1_000, false),
+        (None, Some(199), 0, true),
+        (Some(200), None, 200, false),
+        (Some(200), None, 201, true),
+    ];
+    for case @ (limit, free, bytes, tight) in cases {
+        assert_eq!(space(limit, free).is_tight(bytes), tight, "{case:?}");
+    }
+}
+
+#[test]
 fn a_caller_that_is_refused_has_the_disk_measured_once() {
     let mut space = space(None, Some(50));
     assert!(space.is_full(0) && !space.take_measurement_due(), "a look alone asks for nothing");

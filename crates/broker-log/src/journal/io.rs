@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 
 use crate::{
     DiskFailure, Durability, Journal, PoisonReason,
+    compaction::Compactor,
     format::BatchKind,
     journal::Closing,
     work::{Done, IoDone, IoRequest, Prepare, Request, Write},
@@ -60,6 +61,8 @@ impl Journal {
                 if result.is_err() {
                     self.segment_pool.on_delete_failed();
                 }
+                // The space that it has freed is measured where sends are refused for want of it.
+                self.storage_full();
             }
             Done::Measured(free_bytes) => {
                 self.background.finish();
@@ -129,7 +132,8 @@ impl Journal {
             return Some(Request::Delete(file));
         }
         let used = self.appender.end() - self.segments.newest().base;
-        let room = self.has_room_for_spare();
+        let files = (self.segments.count() + self.segment_pool.files()) as u64;
+        let room = self.space.has_room_for_file(files + 1, self.config.segment_bytes);
         if let Some(step) = self.segment_pool.next_step(used, self.background.prepare_priority(), room) {
             self.segment_pool.began(&step);
             return Some(Request::Prepare(step));
@@ -137,10 +141,18 @@ impl Journal {
         self.space.take_measurement_due().then_some(Request::Measure)
     }
 
-    /// Whether one more spare segment leaves the reserve whole.
-    fn has_room_for_spare(&self) -> bool {
-        let files = (self.segments.count() + self.segment_pool.files() + 1) as u64;
-        self.space.has_room_for_file(files, self.config.segment_bytes)
+    /// Gives back the spares with which the journal takes more space than it may use before compaction begins, and all that are
+    /// not wanted where space is tight.
+    fn bound_spares(&mut self) {
+        let (used, live) = (self.segments.used(), self.segments.live());
+        let segment_bytes = self.config.segment_bytes.max(1);
+        let files = (self.segments.count() + self.segment_pool.files()) as u64;
+        let allowed = match self.space.is_tight(files.saturating_mul(segment_bytes)) {
+            true => 0,
+            false => Compactor::begins_at(&self.config, live),
+        };
+        let spares = allowed.saturating_sub(used) / segment_bytes;
+        self.segment_pool.set_room(usize::try_from(spares).unwrap_or(usize::MAX));
     }
 
     fn written(&mut self, finished: Outstanding) {
@@ -158,6 +170,7 @@ impl Journal {
         if !self.segment_pool.has_retired() {
             return;
         }
+        self.bound_spares();
         let first_read = self.read_ahead.first_asked().unwrap_or(u64::MAX);
         self.segment_pool.recycle_retired(self.progress.tail_known().min(first_read));
     }
@@ -182,6 +195,7 @@ impl Journal {
         if let Some(free_bytes) = free_bytes {
             self.space.on_measured(free_bytes);
             self.segment_pool.on_space_freed(free_bytes);
+            self.bound_spares();
         }
     }
 }

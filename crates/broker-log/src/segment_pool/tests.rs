@@ -78,6 +78,30 @@ fn no_more_spares_are_kept_than_wanted() {
 }
 
 #[test]
+fn more_files_are_kept_while_many_segments_may_die_at_once() {
+    let mut files = files(&[]);
+    let deleted = |files: &mut SegmentPool| std::iter::from_fn(|| files.pop_file_to_delete()).count();
+    for (room, kept) in [(0, 2), (1, 2), (3, 3), (7, 7), (5, 5)] {
+        files.set_room(room);
+        (0..10).for_each(|file| files.add(FileId(file), SIZE));
+        assert_eq!(files.spares(), kept, "room for {room}");
+        deleted(&mut files);
+    }
+    files.on_idle();
+    assert_eq!((files.spares(), deleted(&mut files)), (2, 3));
+    files.add(FileId(20), SIZE);
+    assert_eq!((files.spares(), files.pop_file_to_delete()), (2, Some(FileId(20))));
+}
+
+#[test]
+fn where_no_spare_is_wanted_none_is_kept() {
+    let mut files = SegmentPool::new(SIZE, 0, 100, SIZE, []);
+    files.set_room(1_000);
+    files.add(FileId(1), SIZE);
+    assert_eq!((files.spares(), files.pop_file_to_delete()), (0, Some(FileId(1))));
+}
+
+#[test]
 fn a_file_that_a_unit_overran_is_used_again() {
     let mut files = files(&[(1, SIZE + SIZE / 4)]);
     assert_eq!(files.take(SIZE), TakenFile { file: FileId(1), create: false });

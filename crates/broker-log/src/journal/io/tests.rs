@@ -228,6 +228,50 @@ fn an_idle_journal_tells_the_disk_where_replay_begins() {
 }
 
 #[test]
+fn segments_that_die_are_kept_as_far_as_the_journal_may_grow_and_the_disk_has_room() {
+    let disk = MemDisk::new();
+    disk.set_capacity(2 << 20);
+    let mut journal = open(disk.clone(), JournalConfig { reserve_bytes: 100 << 10, ..config() });
+    let mut worker = DiskWorker::new(disk.clone());
+    let put_many = |journal: &mut Journal, worker: &mut DiskWorker<MemDisk>, count: usize| {
+        let put = |_| {
+            let placed = journal.append(b"i", &[&[1; 900]]);
+            let until = journal.commit();
+            journal.request_sync(until);
+            drive(journal, worker);
+            placed
+        };
+        (0..count).map(put).collect::<Vec<_>>()
+    };
+    let live = put_many(&mut journal, &mut worker, 400);
+    live[..200].iter().for_each(|(at, length)| journal.release(*at, *length));
+    let clean = |journal: &mut Journal, worker: &mut DiskWorker<MemDisk>| {
+        while let Some(step) = journal.poll_compaction(1 << 20) {
+            assert!(matches!(step, CompactionStep::SegmentDone { .. }), "nothing lives there");
+            journal.segment_compacted();
+            drive(journal, worker);
+        }
+    };
+    // Each is walked through once its end is durable and the next one is full.
+    clean(&mut journal, &mut worker);
+    put_many(&mut journal, &mut worker, 1);
+    let stats = journal.stats();
+    assert!(stats.spares >= 8, "{stats:?}");
+    let most = stats.live_bytes * u64::from(config().space_factor) + 2 * config().segment_bytes;
+    let on_disk = |disk: &MemDisk| disk.list().unwrap().iter().map(|(_, length)| length).sum::<u64>();
+    assert!(on_disk(&disk) <= most, "{} {stats:?}", on_disk(&disk));
+    let files = disk.list().unwrap().len();
+    // They are used again, and none is made.
+    put_many(&mut journal, &mut worker, 40);
+    assert_eq!(disk.list().unwrap().len(), files);
+    disk.set_capacity(on_disk(&disk) + (90 << 10));
+    put_many(&mut journal, &mut worker, 33);
+    assert!(journal.stats().spares <= 1, "{:?}", journal.stats());
+    assert!(disk.list().unwrap().len() < files);
+    assert!(!journal.storage_full(), "what was given back is room: {:?}", journal.stats());
+}
+
+#[test]
 fn a_record_larger_than_a_segment_gets_one_of_its_own_size() {
     let disk = MemDisk::new();
     let mut journal = open(disk.clone(), config());
