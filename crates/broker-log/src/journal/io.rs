@@ -147,10 +147,8 @@ impl Journal {
         let (used, live) = (self.segments.used(), self.segments.live());
         let segment_bytes = self.config.segment_bytes.max(1);
         let files = (self.segments.count() + self.segment_pool.files()) as u64;
-        let allowed = match self.space.is_tight(files.saturating_mul(segment_bytes)) {
-            true => 0,
-            false => Compactor::begins_at(&self.config, live),
-        };
+        let is_tight = self.space.is_tight(files.saturating_mul(segment_bytes));
+        let allowed = if is_tight { 0 } else { Compactor::begins_at(&self.config, live) };
         let spares = allowed.saturating_sub(used) / segment_bytes;
         self.segment_pool.set_room(usize::try_from(spares).unwrap_or(usize::MAX));
     }
