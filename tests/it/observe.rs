@@ -8,18 +8,22 @@ use std::{
 };
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Performative, Source, Target},
+    performative::{Attach, DeliveryState, Open, Performative, Source, Target},
     types::{ReceiverSettleMode, Role},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
-use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObservabilityConfig, ProcessMemory, ServerConfig, TelemetryConfig};
+use broker_core::{EntitySettings, NamespaceLimit, NamespaceLimits, NamespaceSettings};
+use broker_server::{
+    EntityPlan, NamespacePlan, ObservabilityConfig, ProcessMemory, ServerConfig, TelemetryConfig,
+};
 use testkit::Wire;
 
 use crate::{
     broker::{Broker, Folder, QUEUE, config, durable},
+    client::Client,
     http::{ask, ask_over, connect, root},
+    token_hosts::plan,
 };
 
 /// The value of one sample.
@@ -32,6 +36,50 @@ fn scrape(address: SocketAddr) -> String {
     let (status, text) = ask(address, "GET /metrics", "");
     assert_eq!(status, 200, "{text}");
     text
+}
+
+/// A value of a namespace.
+fn of_namespace(text: &str, name: &str, namespace: &str) -> f64 {
+    sample(text, &format!("ferrybus_namespace_{name}{{namespace=\"{namespace}\"}}")).unwrap()
+}
+
+#[test]
+fn each_namespace_has_its_own_figures() {
+    let limits = NamespaceLimits::default().with(NamespaceLimit::Entities, Some(7));
+    let settings = NamespaceSettings { weight: 3, limits, ..NamespaceSettings::default() };
+    let namespaces = [("team-a", settings), ("team-b", NamespaceSettings::default())]
+        .map(|(name, settings)| NamespacePlan { settings, entities: Vec::new(), ..plan(name) });
+    let broker = Broker::with(|config| config.namespaces = namespaces.to_vec());
+    let log_in = format!("\0{DEVELOPMENT_KEY_NAME}\0{DEVELOPMENT_KEY}");
+    let open = Open { hostname: Some("vhost:team-a".to_owned()), ..Open::new("client") };
+    let mut client = Client::connect(broker.address, "PLAIN", Some(log_in.as_bytes()), open);
+    client.begin(0);
+    client.sender(1, QUEUE);
+    client.accepted(1, &["a", "b", "c"]);
+    let text = scrape(broker.address);
+    let figures = |name| ["team-a", "team-b"].map(|namespace| of_namespace(&text, name, namespace));
+    for (name, expected) in [
+        ("entities", [1.0, 0.0]),
+        ("connections", [1.0, 0.0]),
+        ("connections_refused_total", [0.0, 0.0]),
+        ("in_flight_bytes", [0.0, 0.0]),
+        ("disk_reads_total", [0.0, 0.0]),
+        ("send_waits_total", [0.0, 0.0]),
+        ("dynamic_nodes", [0.0, 0.0]),
+        ("weight", [3.0, 1.0]),
+        ("held", [0.0, 0.0]),
+    ] {
+        assert_eq!(figures(name), expected, "{name}");
+    }
+    for name in
+        ["live_bytes", "appended_bytes_total", "work_units_total", "cached_bytes", "gateway_work_units_total"]
+    {
+        let [with_messages, without] = figures(name);
+        assert!(with_messages > without, "{name}: {with_messages} and {without}");
+    }
+    let limit = "ferrybus_namespace_limit{namespace=\"team-a\",limit=\"max_entities\"}";
+    assert_eq!(sample(&text, limit), Some(7.0), "{text}");
+    assert!(!text.contains("ferrybus_namespace_limit{namespace=\"team-b\""), "{text}");
 }
 
 /// A probe without a log-in.

@@ -29,7 +29,8 @@ fn broker() -> Broker {
     })
 }
 
-fn plan(name: &str) -> NamespacePlan {
+/// A namespace with a queue, which the development key opens.
+pub(crate) fn plan(name: &str) -> NamespacePlan {
     NamespacePlan {
         name: name.into(),
         settings: NamespaceSettings::default(),

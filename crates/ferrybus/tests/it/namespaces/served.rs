@@ -147,6 +147,17 @@ fn each_namespace_of_the_file_has_its_own_entities_and_keys() {
 }
 
 #[test]
+fn with_strict_hostnames_of_the_file_a_name_that_leads_nowhere_is_refused() {
+    let service = Service::start("namespaces-strict", &format!("strict_hostnames = true\n{TEAMS}"), &[]);
+    good(&service.at("team-a.localhost", "a", "send orders --body tea"));
+    good(&service.at("B.Test.", "b", "send orders --body milk"));
+    for host in ["elsewhere.test", "team-c.localhost", "localhost"] {
+        refused(&service.at(host, "default", "peek orders"), "not-found");
+    }
+    assert_eq!(good(&service.run_in("default", "default", "queue list")), "");
+}
+
+#[test]
 fn entities_that_differ_are_told_with_their_namespace_and_changed_there() {
     let service = Service::start("namespaces-differ", TEAMS, &[]);
     let Service { folder, broker } = service;
