@@ -3,7 +3,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 use broker_core::{EntityStatus, NamespaceLimit, Profile};
 
 use super::*;
-use crate::settings::{Limits, Settings};
+use crate::{
+    control_group::memory_limit,
+    settings::{Limits, Settings},
+};
 
 fn check(text: &str) -> Result<Limits, String> {
     Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())
@@ -232,6 +235,12 @@ fn the_memory_of_the_process_is_as_given_or_off() {
         let found = most(&format!("[limits]\nmax_memory = {value}")).unwrap_err();
         assert!(found.contains(expected), "{found}");
     }
+}
+
+#[test]
+fn memory_that_no_file_names_is_four_fifths_of_what_the_control_group_has() {
+    let group = memory_limit(Path::new("/sys/fs/cgroup"), Path::new("/proc/self/cgroup"));
+    assert_eq!(limits("").server.memory.limit, group.map(|limit| limit / 5 * 4));
 }
 
 #[test]
