@@ -5,16 +5,25 @@
 //!                       └────a record is damaged────▶ Stopped
 //! ```
 //!
+//! What is no longer in memory is read by a reader thread, and the walk goes on when it is done.
+//!
 //! Invariant: segments are freed strictly oldest first, each only when nothing in it is live and everything that
 //! was appended instead is durable.
 
+mod segment_reader;
+
+use std::io;
+
 use bytes::Bytes;
 
+pub(crate) use segment_reader::SegmentRead;
+use segment_reader::SegmentReader;
+
 use crate::{
-    Disk, JournalConfig, Position, ReadError, RecoveryError,
+    Disk, JournalConfig, Position, ReadError,
     disk_space::DiskSpace,
-    format::{BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, SegmentHeader},
-    scan::{Records, ScanEnd, Scanner},
+    format::{BatchKind, HEADER, RECORD_HEADER},
+    scan::Records,
     segments::{FIRST_RECORD, Segment, Segments},
     write_cache::WriteCache,
 };
@@ -71,9 +80,26 @@ struct Walk {
     /// End of the segment.
     end: u64,
     /// Reads from disk, once the records are no longer in memory.
-    scanner: Option<Scanner>,
+    reader: Option<SegmentReader>,
     /// Records already read and not yet handed out.
     ready: Option<Records>,
+}
+
+/// Result of going on with a walk.
+#[derive(Debug)]
+enum Walked {
+    Records(Vec<(Position, Bytes)>),
+    /// A read has to be done first.
+    Pending,
+    End,
+}
+
+/// Result of looking for further records.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Refill {
+    Ready,
+    Pending,
+    End,
 }
 
 /// Compaction on its way once through the journal.
@@ -102,7 +128,7 @@ pub(crate) struct CompactionContext<'a> {
 
 impl Compactor {
     /// The next step, if the journal is larger than it should be: at most about `max_bytes` of the oldest segment's
-    /// records.
+    /// records. None as well while a read of the disk has to be done first.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -119,15 +145,34 @@ impl Compactor {
                 self.state = State::Stopped(error);
                 None
             }
-            Ok(records) if records.is_empty() => {
-                Some(CompactionStep::SegmentDone { up_to: Position(walk.end) })
+            Ok(Walked::End) => Some(CompactionStep::SegmentDone { up_to: Position(walk.end) }),
+            Ok(Walked::Pending) => {
+                self.state = State::Walking(walk);
+                None
             }
-            Ok(records) => {
+            Ok(Walked::Records(records)) => {
                 self.compacted_bytes += records.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
                 self.state = State::Walking(walk);
                 Some(CompactionStep::Records(records))
             }
         }
+    }
+
+    /// The read that the walk waits for, if no thread has it yet.
+    pub(crate) fn next_read(&mut self) -> Option<SegmentRead> {
+        self.reader_mut()?.next_read()
+    }
+
+    /// The read that was handed out is done.
+    pub(crate) fn on_read(&mut self, result: io::Result<Bytes>) {
+        if let Some(reader) = self.reader_mut() {
+            reader.on_read(result);
+        }
+    }
+
+    fn reader_mut(&mut self) -> Option<&mut SegmentReader> {
+        let State::Walking(walk) = &mut self.state else { return None };
+        walk.reader.as_mut()
     }
 
     /// Records of so many bytes were released.
@@ -226,7 +271,7 @@ impl Compactor {
     fn begin(&mut self, context: CompactionContext<'_>) {
         let Some(oldest) = context.segments.oldest_full() else { return };
         self.pass.get_or_insert(Pass { end: context.end, used: context.segments.used() });
-        let mut walk = Walk { at: context.first_record(oldest), end: oldest.end, scanner: None, ready: None };
+        let mut walk = Walk { at: context.first_record(oldest), end: oldest.end, reader: None, ready: None };
         if oldest.live == 0 {
             walk.at = walk.end;
         }
@@ -250,16 +295,18 @@ impl CompactionContext<'_> {
 }
 
 impl Walk {
-    /// Up to about `max_bytes` of records from where the walk is; none when it is at its end.
+    /// Up to about `max_bytes` of records from where the walk is.
     fn next_records(
         &mut self,
         context: CompactionContext<'_>,
         max_bytes: usize,
-    ) -> Result<Vec<(Position, Bytes)>, ReadError> {
+    ) -> Result<Walked, ReadError> {
         let (mut records, mut bytes) = (Vec::new(), 0);
+        let mut refilled = Refill::Ready;
         while bytes < max_bytes.max(1) {
             let Some(stored) = self.ready.as_mut().and_then(Iterator::next) else {
-                if self.refill(context)? {
+                refilled = self.refill(context)?;
+                if refilled == Refill::Ready {
                     continue;
                 }
                 break;
@@ -271,15 +318,19 @@ impl Walk {
                 records.push((Position(stored.at), stored.bytes));
             }
         }
-        Ok(records)
+        Ok(match refilled {
+            Refill::Pending if records.is_empty() => Walked::Pending,
+            Refill::End if records.is_empty() => Walked::End,
+            _ => Walked::Records(records),
+        })
     }
 
-    /// Reads on, from memory or disk. False: the segment is at its end.
-    fn refill(&mut self, context: CompactionContext<'_>) -> Result<bool, ReadError> {
+    /// Goes on, in memory or on disk.
+    fn refill(&mut self, context: CompactionContext<'_>) -> Result<Refill, ReadError> {
         if self.at >= self.end {
-            return Ok(false);
+            return Ok(Refill::End);
         }
-        if self.scanner.is_some() || !context.write_cache.is_held(self.at) {
+        if self.reader.is_some() || !context.write_cache.is_held(self.at) {
             return self.refill_from_disk(context);
         }
         let piece = context.write_cache.piece_at_or_after(self.at).filter(|piece| piece.start < self.end);
@@ -287,44 +338,23 @@ impl Walk {
         if self.ready.is_none() {
             // The rest of the segment is dead.
             self.at = self.end;
+            return Ok(Refill::End);
         }
-        Ok(self.ready.is_some())
+        Ok(Refill::Ready)
     }
 
-    fn refill_from_disk(&mut self, context: CompactionContext<'_>) -> Result<bool, ReadError> {
+    fn refill_from_disk(&mut self, context: CompactionContext<'_>) -> Result<Refill, ReadError> {
         let (Some(disk), Some(segment)) = (context.disk, context.segments.oldest_full()) else {
-            return Ok(false);
+            return Ok(Refill::End);
         };
-        if self.scanner.is_none() {
-            self.scanner = Some(scanner(disk, segment)?);
-        }
-        let Some(scanner) = &mut self.scanner else { return Ok(false) };
-        if scanner.position() >= self.end {
+        let reader = self.reader.get_or_insert_with(|| SegmentReader::new(segment));
+        if reader.is_at_end() {
             self.at = self.end;
-            return Ok(false);
+            return Ok(Refill::End);
         }
-        let batch = scanner.next(disk).map_err(|scan_end| stopped(scan_end, segment, scanner.position()))?;
+        let Some(batch) = reader.next(disk)? else { return Ok(Refill::Pending) };
         self.ready = (batch.header.kind == BatchKind::Data).then(|| batch.all_records());
-        Ok(true)
-    }
-}
-
-fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
-    let mut header = [0; HEADER_LEN];
-    disk.read_at(segment.file, 0, &mut header)
-        .map_err(|error| RecoveryError::disk("reading", Some(segment.file), &error))
-        .map_err(|error| stopped(error.into(), segment, segment.base))?;
-    let header = SegmentHeader::decode(&header).ok().filter(|header| header.base == segment.base);
-    let corrupt = ReadError::Corrupt { at: Position(segment.base), file: segment.file, offset: 0 };
-    Ok(Scanner::new(segment.file, &header.ok_or(corrupt)?, segment.end - segment.base))
-}
-
-fn stopped(scan_end: ScanEnd, segment: &Segment, position: u64) -> ReadError {
-    let (at, file, offset) = (Position(position), segment.file, position - segment.base);
-    match scan_end {
-        ScanEnd::Failed(RecoveryError::Disk { message, .. }) => ReadError::Disk { at, file, offset, message },
-        ScanEnd::Failed(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
-        ScanEnd::Bad(_) => ReadError::Corrupt { at, file, offset },
+        Ok(Refill::Ready)
     }
 }
 

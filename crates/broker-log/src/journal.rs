@@ -231,7 +231,8 @@ impl Journal {
     }
 
     /// The next step of compaction, if the journal is larger than it should be: at most about `max_bytes` of the
-    /// oldest segment's records. A caller that asks for twice the bytes it appends keeps up under any load.
+    /// oldest segment's records. A caller that asks for twice the bytes it appends keeps up under any load. None as well while
+    /// a reader thread reads what comes next: then there is a step again when [`Journal::handle_io`] was told of it.
     pub fn poll_compaction(&mut self, max_bytes: usize) -> Option<CompactionStep> {
         if self.poison.is_some() || self.closing != Closing::No {
             return None;

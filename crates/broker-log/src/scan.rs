@@ -161,6 +161,31 @@ impl Scanner {
         Ok(batch)
     }
 
+    /// Position and length of what has to be read before the next batch can be; `None`: it is there, or it is no batch.
+    pub(crate) fn missing(&self) -> Option<(u64, u64)> {
+        let position = self.position;
+        let room = self.limit.saturating_sub(position);
+        if position >= self.limit {
+            return None;
+        }
+        let Some(header) = self.held(position, HEADER) else {
+            return Some((position, PIECE_BYTES.min(room)));
+        };
+        let header = BatchHeader::decode(header.first_chunk()?)?;
+        let length = u64::from(header.length);
+        let is_there = header.kind == BatchKind::Gap
+            || header.position != position
+            || length > room
+            || self.held(position, length).is_some();
+        (!is_there).then(|| (position, length.max(PIECE_BYTES).min(room)))
+    }
+
+    /// Goes on with `bytes` that the caller has read at `position`.
+    pub(crate) fn supply(&mut self, position: u64, bytes: Bytes) {
+        self.window = bytes;
+        self.window_start = position;
+    }
+
     /// Goes on behind `batch`.
     fn accept(&mut self, batch: &Batch) {
         self.position = batch.end();
@@ -238,7 +263,7 @@ impl Scanner {
         if let Some(held) = self.held(position, length) {
             return Ok(Some(held));
         }
-        let end = position.saturating_add(length.max(WINDOW_BYTES)).min(self.limit);
+        let end = position.saturating_add(length.max(PIECE_BYTES)).min(self.limit);
         let mut buffer = vec![0; usize::try_from(end.saturating_sub(position)).unwrap_or_default()];
         let read = disk
             .read_at(self.file, position - self.base, &mut buffer)
@@ -327,7 +352,7 @@ impl Scanner {
     /// The first place from `position` on where a batch may begin.
     fn find_magic(&mut self, disk: &dyn Disk, mut position: u64) -> Result<Option<u64>, RecoveryError> {
         while position.saturating_add(HEADER) <= self.limit {
-            let reach = WINDOW_BYTES.min(self.limit - position) / HEADER * HEADER;
+            let reach = PIECE_BYTES.min(self.limit - position) / HEADER * HEADER;
             let Some(bytes) = self.bytes(disk, position, reach)? else { return Ok(None) };
             let found = bytes.chunks_exact(HEADER_LEN).position(|place| place.starts_with(&BATCH_MAGIC));
             if let Some(found) = found {
@@ -340,7 +365,7 @@ impl Scanner {
 }
 
 /// Read at once.
-const WINDOW_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ use std::io::{self, IoSlice};
 use bytes::Bytes;
 
 use crate::{
-    Disk, DiskFailure, DiskOperation, FileId, ReadId, RecoveryError, format, read_ahead::WindowRead,
+    Disk, DiskFailure, DiskOperation, FileId, ReadId, RecoveryError, compaction::SegmentRead, format,
+    read_ahead::WindowRead,
 };
 
 /// A unit of disk work, from [`crate::Journal::poll_io`].
@@ -25,9 +26,14 @@ impl IoRequest {
         matches!(self.0, Request::Write(_))
     }
 
-    /// Whether it reads records that somebody waits for, or will.
+    /// Whether it reads records: those that somebody waits for, or will, and those that compaction walks through.
     pub fn is_read(&self) -> bool {
-        matches!(self.0, Request::Read(_))
+        matches!(self.0, Request::Read(_) | Request::ReadSegment(_))
+    }
+
+    /// Whether it reads what compaction walks through: nobody waits for it.
+    pub fn is_for_compaction(&self) -> bool {
+        matches!(self.0, Request::ReadSegment(_))
     }
 
     /// Whether a file has to be created first, which takes the file system far longer than a small write.
@@ -35,7 +41,7 @@ impl IoRequest {
         match &self.0 {
             Request::Write(write) => write.create.is_some(),
             Request::Prepare(prepare) => prepare.create.is_some(),
-            Request::Delete(_) | Request::Measure | Request::Read(_) => false,
+            Request::Delete(_) | Request::Measure | Request::Read(_) | Request::ReadSegment(_) => false,
         }
     }
 
@@ -43,7 +49,7 @@ impl IoRequest {
     pub fn records(&self) -> u64 {
         match &self.0 {
             Request::Write(write) => write.records,
-            Request::Prepare(_) | Request::Delete(_) | Request::Measure | Request::Read(_) => 0,
+            _ => 0,
         }
     }
 
@@ -52,7 +58,7 @@ impl IoRequest {
         match &self.0 {
             Request::Write(write) => write.parts.iter().map(|part| part.len() as u64).sum(),
             Request::Prepare(prepare) => prepare.length,
-            Request::Delete(_) | Request::Measure | Request::Read(_) => 0,
+            Request::Delete(_) | Request::Measure | Request::Read(_) | Request::ReadSegment(_) => 0,
         }
     }
 }
@@ -64,6 +70,7 @@ pub(crate) enum Request {
     Delete(FileId),
     Measure,
     Read(WindowRead),
+    ReadSegment(SegmentRead),
 }
 
 /// Append a group of batches.
@@ -95,6 +102,7 @@ pub(crate) enum Done {
     Deleted(Result<(), DiskFailure>),
     Measured(Option<u64>),
     Read(ReadId, io::Result<Bytes>),
+    SegmentRead(io::Result<Bytes>),
 }
 
 /// Performs the journal's disk work. It blocks: give it a thread of its own. Requests that write records, those that read
@@ -132,6 +140,7 @@ impl<D: Disk> DiskWorker<D> {
             Request::Delete(file) => Done::Deleted(self.delete(file)),
             Request::Measure => Done::Measured(self.free_space()),
             Request::Read(read) => Done::Read(read.id, self.read(read)),
+            Request::ReadSegment(read) => Done::SegmentRead(self.read_segment(read)),
         })
     }
 
@@ -171,6 +180,14 @@ impl<D: Disk> DiskWorker<D> {
     fn read(&self, read: WindowRead) -> io::Result<Bytes> {
         let mut buffer = vec![0; usize::try_from(read.length).unwrap_or(usize::MAX)];
         let bytes = self.disk.read_piece_at(read.file, read.offset, &mut buffer)?;
+        buffer.truncate(bytes);
+        Ok(buffer.into())
+    }
+
+    /// The same of a segment that is read in order.
+    fn read_segment(&self, read: SegmentRead) -> io::Result<Bytes> {
+        let mut buffer = vec![0; usize::try_from(read.length).unwrap_or(usize::MAX)];
+        let bytes = self.disk.read_at(read.file, read.offset, &mut buffer)?;
         buffer.truncate(bytes);
         Ok(buffer.into())
     }

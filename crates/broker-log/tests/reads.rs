@@ -63,6 +63,8 @@ enum Step {
         which: prop::sample::Index,
         fails: bool,
     },
+    /// The read of the segment that is compacted is done.
+    Walk,
     /// The owner has had its turn.
     Turn(u16),
     Forget(u16),
@@ -79,6 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Write),
         8 => (any::<prop::sample::Index>(), prop::bool::weighted(0.1))
             .prop_map(|(which, fails)| Step::Read { which, fails }),
+        3 => Just(Step::Walk),
         2 => owner.clone().prop_map(Step::Turn),
         1 => owner.prop_map(Step::Forget),
     ]
@@ -100,6 +103,8 @@ struct Model {
     live: BTreeMap<u64, Known>,
     next: u64,
     reads: Vec<IoRequest>,
+    /// The read of the segment that is compacted.
+    walk: Option<IoRequest>,
     awaited: BTreeSet<(Owner, ReadId)>,
     /// Reads that have failed so far.
     failed: u64,
@@ -111,14 +116,17 @@ fn contents(number: u64, length: usize) -> Vec<u8> {
 
 impl Model {
     fn new(cache_bytes: u64) -> Self {
-        let faults = ReadsFail::default();
-        let disk = FaultyDisk::new(faults.clone());
-        let config = JournalConfig {
+        Self::with(JournalConfig {
             segment_bytes: 64 << 10,
             cache_bytes,
             reserve_bytes: 0,
             ..JournalConfig::default()
-        };
+        })
+    }
+
+    fn with(config: JournalConfig) -> Self {
+        let faults = ReadsFail::default();
+        let disk = FaultyDisk::new(faults.clone());
         Self {
             journal: recover(disk.clone(), config, &mut |_, _| {}).unwrap(),
             worker: DiskWorker::new(disk.clone()),
@@ -127,6 +135,7 @@ impl Model {
             live: BTreeMap::new(),
             next: 0,
             reads: Vec::new(),
+            walk: None,
             awaited: BTreeSet::new(),
             failed: 0,
         }
@@ -165,6 +174,7 @@ impl Model {
                 let index = which.index(self.reads.len());
                 self.read(index, *fails);
             }
+            Step::Walk => self.walk(),
             Step::Turn(owner) => self.journal.release_windows(Owner(*owner)),
             Step::Forget(owner) => {
                 self.journal.forget_owner(Owner(*owner));
@@ -202,8 +212,17 @@ impl Model {
         }
     }
 
-    /// Compacts and writes.
+    /// Compacts as far as it goes without a read, and writes.
     fn write(&mut self) {
+        self.compact();
+        let until = self.journal.commit();
+        self.journal.request_sync(until);
+        self.hand_out();
+        assert_eq!(self.journal.durable(), self.journal.end());
+        assert!(self.journal.poisoned().is_none() && self.journal.compaction_stopped().is_none());
+    }
+
+    fn compact(&mut self) {
         while let Some(step) = self.journal.poll_compaction(64 << 10) {
             match step {
                 CompactionStep::Records(records) => {
@@ -221,23 +240,22 @@ impl Model {
                 CompactionStep::SegmentDone { .. } => self.journal.segment_compacted(),
             }
         }
-        let until = self.journal.commit();
-        self.journal.request_sync(until);
-        while let Some(request) = self.journal.poll_io() {
-            if request.is_read() {
-                self.reads.push(request);
-            } else {
-                self.journal.handle_io(self.worker.perform(request));
-            }
+    }
+
+    /// The read of the segment that is compacted is done.
+    fn walk(&mut self) {
+        if let Some(request) = self.walk.take() {
+            self.journal.handle_io(self.worker.perform(request));
         }
-        assert_eq!(self.journal.durable(), self.journal.end());
-        assert!(self.journal.poisoned().is_none());
     }
 
     /// Takes what is to be read. Other work is done at once, or a request would be lost.
     fn hand_out(&mut self) {
         while let Some(request) = self.journal.poll_io() {
-            if request.is_read() {
+            if request.is_for_compaction() {
+                assert!(self.walk.is_none(), "one is outstanding");
+                self.walk = Some(request);
+            } else if request.is_read() {
                 self.reads.push(request);
             } else {
                 self.journal.handle_io(self.worker.perform(request));
@@ -468,4 +486,105 @@ fn a_record_that_is_damaged_on_the_disk_is_told_by_the_read_of_it() {
     let told = model.journal.read_soon_of(owner, at, length);
     assert!(matches!(told, Err(ReadError::Corrupt { at: place, .. }) if place == at), "{told:?}");
     assert_eq!(model.ask(DAMAGED + 1), Some(true), "others of its window are sound");
+}
+
+/// A journal whose segments need several reads each to be walked through: the batches are longer than what is read at once,
+/// and one of the first segment is three times as long. Every tenth record lives.
+fn to_be_compacted() -> Model {
+    let mut model = Model::with(JournalConfig {
+        segment_bytes: 6 << 20,
+        cache_bytes: 0,
+        reserve_bytes: 0,
+        ..JournalConfig::default()
+    });
+    for round in 0..40 {
+        let (length, count) = if round == 1 { (3 << 20, 1) } else { (30_000, 40) };
+        model.play(&Step::Append { owner: 0, length, count });
+        model.write();
+    }
+    let dead: Vec<u64> = model.live.keys().copied().filter(|number| number % 10 != 0).collect();
+    for number in dead {
+        let known = model.live.remove(&number).unwrap();
+        model.journal.release(known.at, known.length);
+    }
+    model
+}
+
+#[test]
+fn compaction_asks_for_what_it_reads_and_goes_on_when_it_is_there() {
+    let mut model = to_be_compacted();
+    let (mut reads, mut rounds) = (0, 0);
+    while model.journal.stats().segments_freed < 3 {
+        // Whatever the journal would read itself fails, and ends its compaction.
+        model.faults.0.store(true, Ordering::Relaxed);
+        model.write();
+        model.faults.0.store(false, Ordering::Relaxed);
+        reads += usize::from(model.walk.is_some());
+        model.walk();
+        rounds += 1;
+        assert!(rounds < 200, "{:?}", model.journal.stats());
+    }
+    assert!((15..60).contains(&reads), "{reads} reads of 1 MiB for three segments of 6 MiB");
+    model.read_all();
+}
+
+#[test]
+fn a_read_of_compaction_that_fails_stops_it_and_nothing_else() {
+    for after in [0, 1, 5] {
+        let mut model = to_be_compacted();
+        for _ in 0..after {
+            model.write();
+            model.walk();
+        }
+        model.write();
+        let request = model.walk.take().unwrap();
+        model.faults.0.store(true, Ordering::Relaxed);
+        let done = model.worker.perform(request);
+        model.faults.0.store(false, Ordering::Relaxed);
+        model.journal.handle_io(done);
+        assert_eq!(model.journal.poll_compaction(64 << 10), None);
+        assert!(matches!(model.journal.compaction_stopped(), Some(ReadError::Disk { .. })), "{after}");
+        assert!(model.journal.poisoned().is_none());
+        model.play(&Step::Append { owner: 1, length: 500, count: 1 });
+        model.hand_out();
+        assert!(model.walk.is_none(), "nothing is read for it any more");
+        let newest = *model.live.keys().last().unwrap();
+        assert_eq!(model.ask(newest), Some(true));
+    }
+}
+
+#[test]
+fn compaction_stops_where_the_file_is_damaged_or_ends() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [Damage; 4] = [
+        // The header of the segment.
+        |bytes| bytes[8] ^= 1,
+        // A record in the first piece.
+        |bytes| bytes[500_000] ^= 1,
+        // One in a later piece.
+        |bytes| bytes[5 << 20] ^= 1,
+        |bytes| bytes.truncate((4 << 20) + 17),
+    ];
+    for (case, damage) in damages.into_iter().enumerate() {
+        let mut model = to_be_compacted();
+        let seen = model.disk.seen();
+        let (file, _) = seen.list().unwrap().into_iter().min().unwrap();
+        let mut bytes = seen.contents(file).unwrap();
+        damage(&mut bytes);
+        seen.replace(file, bytes);
+        let mut rounds = 0;
+        while model.journal.compaction_stopped().is_none() {
+            model.compact();
+            model.hand_out();
+            model.walk();
+            rounds += 1;
+            assert!(rounds < 200, "{case}");
+        }
+        let stopped = model.journal.compaction_stopped();
+        assert!(
+            matches!(stopped, Some(ReadError::Corrupt { file: place, .. }) if *place == file),
+            "{stopped:?}"
+        );
+        assert_eq!(model.journal.stats().segments_freed, 0, "{case}");
+    }
 }

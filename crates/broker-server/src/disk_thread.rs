@@ -57,14 +57,14 @@ impl TimedDiskWorker {
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
         let written = request.is_write().then(|| (request.bytes(), request.records()));
-        let is_read = request.is_read();
+        let is_awaited_read = request.is_read() && !request.is_for_compaction();
         let begin = clock::instant();
         let done = self.worker.perform(request);
         let took = clock::instant().saturating_duration_since(begin);
         self.note(took);
         if let Some((bytes, records)) = written {
             self.metrics.wrote(bytes, records, took);
-        } else if is_read {
+        } else if is_awaited_read {
             self.metrics.read(took);
         }
         done

@@ -17,7 +17,7 @@ use crate::{
 impl Journal {
     /// The next unit of work for the disk threads. Everything committed goes into one write and one sync (group
     /// commit); between writes, space is prepared. At most one write is outstanding ([`IoRequest::is_write`]), a few reads
-    /// ([`IoRequest::is_read`]), and one other request. All of them may be performed at the same time: reads touch no byte
+    /// ([`IoRequest::is_read`]), one of them compaction's, and one other request. All of them may be performed at the same time: reads touch no byte
     /// that is written, and the others touch different files.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         if self.disk.is_none() || self.poison.is_some() {
@@ -26,10 +26,13 @@ impl Journal {
         if let Some(write) = self.next_write() {
             return Some(IoRequest(Request::Write(write)));
         }
-        if self.closing == Closing::No
-            && let Some(read) = self.read_ahead.next_read()
-        {
-            return Some(IoRequest(Request::Read(read)));
+        if self.closing == Closing::No {
+            if let Some(read) = self.read_ahead.next_read() {
+                return Some(IoRequest(Request::Read(read)));
+            }
+            if let Some(read) = self.compactor.next_read() {
+                return Some(IoRequest(Request::ReadSegment(read)));
+            }
         }
         if self.background.is_outstanding() {
             return None;
@@ -73,6 +76,7 @@ impl Journal {
                 self.read_ahead.on_read(id, result, |start| segments.at(start).is_some());
                 self.recycle_retired();
             }
+            Done::SegmentRead(result) => self.compactor.on_read(result),
         }
     }
 
