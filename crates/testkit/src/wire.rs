@@ -5,7 +5,7 @@
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use amqp_codec::performative::{
@@ -81,11 +81,13 @@ impl<S: Read + Write> Wire<S> {
         Ok(())
     }
 
-    /// Sends, then waits for the next thing the broker says, heartbeats left out.
+    /// Sends, then waits for the next thing the broker says, heartbeats left out: they do not make the wait longer.
     pub fn next_incoming(&mut self) -> Result<Incoming, WireError> {
         self.flush()?;
+        let begun = Instant::now();
         loop {
             match self.script.poll() {
+                Some(Incoming::Heartbeat) if begun.elapsed() > PATIENCE => return Err(WireError::TimedOut),
                 Some(Incoming::Heartbeat) => {}
                 Some(incoming) => return Ok(incoming),
                 None => self.read()?,

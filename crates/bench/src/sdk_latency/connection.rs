@@ -2,15 +2,16 @@
 //!
 //! Invariant: every wait ends, with what was waited for or with an error.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use amqp_codec::message::MessageBuilder;
-use amqp_codec::performative::{DeliveryState, Performative};
+use amqp_codec::performative::{DeliveryState, Disposition, Performative};
 use amqp_codec::types::ReceiverSettleMode;
 use bytes::Bytes;
 use socket2::SockRef;
-use testkit::{Script, Wire};
+use testkit::{Received, Script, Wire};
 
 use crate::Fallible;
 
@@ -30,6 +31,8 @@ pub(super) struct Connection {
     next_id: u32,
     /// Deliveries that were received.
     received: u32,
+    /// Transfers that came before they were asked for.
+    arrived: VecDeque<Received>,
 }
 
 /// A message whose body has so many bytes.
@@ -60,7 +63,7 @@ impl Connection {
         let mut wire = Wire::over(stream);
         wire.script.sasl("ANONYMOUS", None).open("bench").begin(0);
         wire.until(|performative| matches!(performative, Performative::Begin(_)))?;
-        Ok(Self { wire, next_id: 0, received: 0 })
+        Ok(Self { wire, next_id: 0, received: 0, arrived: VecDeque::new() })
     }
 
     /// Attaches a link to send on.
@@ -87,7 +90,7 @@ impl Connection {
             self.wire.script.transfer_with(0, transfer, &payload);
         }
         self.next_id = id.wrapping_add(1);
-        let outcome = self.wire.disposed()?;
+        let outcome = self.disposed()?;
         if outcome.state != Some(DeliveryState::Accepted) {
             return Err(format!("not accepted: {:?}", outcome.state).into());
         }
@@ -105,7 +108,10 @@ impl Connection {
         let begun = Instant::now();
         let mut delivery = None;
         loop {
-            let frame = self.wire.transferred()?;
+            let frame = match self.arrived.pop_front() {
+                Some(frame) => frame,
+                None => self.wire.transferred()?,
+            };
             let Performative::Transfer(transfer) = frame.performative else { continue };
             delivery = delivery.or(transfer.delivery_id);
             if !transfer.more {
@@ -116,7 +122,19 @@ impl Connection {
         self.received = self.received.wrapping_add(1);
         let id = delivery.ok_or("a delivery without an id")?;
         self.wire.script.disposition(0, id, id, false, Some(DeliveryState::Accepted));
-        self.wire.disposed()?;
+        self.disposed()?;
         Ok(took)
+    }
+
+    /// Waits for the next disposition. Messages that were prefetched come before it.
+    fn disposed(&mut self) -> Fallible<Disposition> {
+        loop {
+            let frame = self.wire.next_frame()?;
+            match frame.performative {
+                Performative::Transfer(_) => self.arrived.push_back(frame),
+                Performative::Disposition(disposition) => return Ok(disposition),
+                _ => {}
+            }
+        }
     }
 }

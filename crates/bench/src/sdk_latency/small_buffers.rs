@@ -60,3 +60,6 @@ fn pass(
     }
     Ok((sent, received))
 }
+
+#[cfg(test)]
+mod tests;
