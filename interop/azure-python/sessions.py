@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import time
 
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import (
@@ -104,9 +105,13 @@ async def refused_session(kind, bus, queue, **options):
 async def session_accept(context, style):
     queue = context.queue
     async with client(context, style, retry_total=0) as bus:
+        begun = time.monotonic()
         await refused_session(
             OperationTimeoutError, bus, queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=SILENCE
         )
+        # The SDK takes half a second to open a link. With its default options it would try three times more.
+        waited = time.monotonic() - begun
+        assert SILENCE * 0.8 <= waited <= SILENCE + 5, waited
         await send_to_sessions(bus, queue, "b1", "a2", "c3")
         async with bus.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=WAIT) as first:
             assert first.session.session_id == "b"
