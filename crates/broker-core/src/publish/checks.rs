@@ -3,6 +3,7 @@
 //! Invariant: what is refused here has changed nothing, and what is taken is stored whole: nothing fails behind it.
 
 use super::{
+    duplicates::new_ids,
     partition_keys::{BatchScope, check_partition_keys},
     send_size::SendSize,
 };
@@ -145,8 +146,10 @@ impl PublishChecks<'_> {
             return Ok(());
         }
         let limit = self.messages.config.max_history_ids;
+        let kept = self.messages.history_len + self.open_ids(cx);
         let ids = messages.iter().filter(|message| message.message_id.is_some()).count() as u64;
-        if self.messages.history_len + self.open_ids(cx) + ids > limit {
+        // Duplicates need no place. Their ids are looked for only where that decides.
+        if kept + ids > limit && kept + new_ids(store, cx.now, messages) > limit {
             return Err(PublishError::HistoryFull { entity: entity.definition.name.clone(), limit });
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Invariant: an id is noted in the call that stores its message, and recorded in the same batch of the journal: a
 //! crash loses both or none. An entity that does not detect duplicates has no history and pays nothing.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
     Message, Timestamp,
@@ -16,18 +16,30 @@ use crate::{
 #[inline]
 pub(crate) fn is_first_copy(store: &mut Store, now: Timestamp, message: &Message) -> bool {
     let Some(history) = &mut store.history else { return true };
-    let Some(id) = &message.message_id else { return true };
-    // With partitions the id counts together with the key: messages of different partitions are not compared.
-    let key = match &store.role {
-        Role::Main(entity) if entity.definition.settings.enable_partitioning => {
-            message.key(false).unwrap_or_default()
-        }
-        _ => Cow::default(),
-    };
-    let id = Digest::of(&key, id);
+    let Some(id) = digest(&store.role, message) else { return true };
     if history.has(&id, now) {
         return false;
     }
     history.note(id, now);
     true
+}
+
+/// Number of ids that the entity would note if it took these messages: those that it has not seen within its window, each once.
+pub(crate) fn new_ids(store: &Store, now: Timestamp, messages: &[Message]) -> u64 {
+    let Some(history) = &store.history else { return 0 };
+    let ids = messages.iter().filter_map(|message| digest(&store.role, message));
+    ids.filter(|id| !history.has(id, now)).collect::<BTreeSet<_>>().len() as u64
+}
+
+/// The id of a message as the history of an entity with this role keeps it. With partitions it counts together with the key:
+/// messages of different partitions are not compared.
+fn digest(role: &Role, message: &Message) -> Option<Digest> {
+    let id = message.message_id.as_deref()?;
+    let key = match role {
+        Role::Main(entity) if entity.definition.settings.enable_partitioning => {
+            message.key(false).unwrap_or_default()
+        }
+        _ => Cow::default(),
+    };
+    Some(Digest::of(&key, id))
 }

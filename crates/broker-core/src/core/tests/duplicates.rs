@@ -202,6 +202,39 @@ fn ids_beyond_the_limit_are_refused_until_some_are_forgotten() {
 }
 
 #[test]
+fn duplicates_need_no_place_where_the_ids_are_as_many_as_may_be() {
+    let config = CoreConfig { token_key: [7; 16], max_history_ids: 3, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("q", detecting());
+    batch(&mut broker, vec![named("1", "1"), named("2", "2")]).unwrap();
+    // One place is left: for one new id, however often it is there.
+    let cases: [(&[&str], bool, u64); 8] = [
+        // ids, whether they are taken, messages that are stored then
+        (&["1", "2", "1"], true, 2),
+        (&["1", "3", "4"], false, 2),
+        (&["3", "1", "3", "2", "3"], true, 3),
+        (&["1", "2", "3"], true, 3),
+        (&["4"], false, 3),
+        (&["1", "4"], false, 3),
+        (&["3"], true, 3),
+        (&[], true, 3),
+    ];
+    for (ids, is_taken, stored) in cases {
+        let told = batch(&mut broker, ids.iter().map(|id| named(id, id)).collect());
+        match told {
+            Ok(()) => assert!(is_taken, "{ids:?}"),
+            Err(PublishError::HistoryFull { limit: 3, .. }) => assert!(!is_taken, "{ids:?}"),
+            Err(error) => panic!("{ids:?}: {error}"),
+        }
+        assert_eq!(broker.active(), stored, "{ids:?}");
+    }
+    // An id whose window has passed is a new one.
+    broker.wait(WINDOW);
+    assert_eq!(broker.core.entity("q").unwrap().remembered_ids, 3, "they are forgotten a little later");
+    assert!(batch(&mut broker, vec![named("1", "again")]).is_err());
+}
+
+#[test]
 fn ids_of_one_call_count_towards_the_limit() {
     let config = CoreConfig { token_key: [7; 16], max_history_ids: 2, ..CoreConfig::default() };
     let mut broker = Broker::with(config);
