@@ -121,6 +121,8 @@ pub(crate) fn dead_letter(symbols: bool) -> DeliveryState {
 pub(crate) struct Sdk<'d, S = TcpStream> {
     pub(crate) client: Client<S>,
     pub(crate) dialect: &'d Dialect,
+    /// The host of its open, for which its tokens are.
+    host: String,
     next_channel: u16,
     /// By channel: the management node that its pair of links is attached to.
     nodes: BTreeMap<u16, String>,
@@ -142,8 +144,9 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
     /// The same with this open.
     pub(crate) fn open_over(wire: Wire<S>, dialect: &'d Dialect, open: Open) -> Self {
         let (mechanism, response) = dialect.sasl;
+        let host = open.hostname.clone().unwrap_or_else(|| "localhost".to_owned());
         let client = Client::connect_over(wire, mechanism, response, open);
-        let mut sdk = Self { client, dialect, next_channel: 0, nodes: BTreeMap::new() };
+        let mut sdk = Self { client, dialect, host, next_channel: 0, nodes: BTreeMap::new() };
         let channel = sdk.session();
         sdk.pair(channel, "$cbs", CBS_OUT, CBS_IN);
         sdk
@@ -255,15 +258,19 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
 
     /// Puts a token for an entity, signed with `key`, and says the answer's status code.
     pub(crate) fn put_token(&mut self, entity: &str, key: &str, expires_at: u64) -> i64 {
-        let audience = format!("{}://localhost/{entity}", self.dialect.audience);
+        let audience = self.audience(entity);
         let token = sign_token(&audience, DEVELOPMENT_KEY_NAME, &Secret::new(key), expires_at);
         self.put("servicebus.windows.net:sastoken", entity, token)
     }
 
     /// Puts this token for an entity, and says the answer's status code.
     pub(crate) fn put(&mut self, kind: &str, entity: &str, token: String) -> i64 {
-        let audience = format!("{}://localhost/{entity}", self.dialect.audience);
-        self.put_for(kind, &audience, token).0
+        self.put_for(kind, &self.audience(entity), token).0
+    }
+
+    /// The audience of tokens for an entity.
+    pub(crate) fn audience(&self, entity: &str) -> String {
+        format!("{}://{}/{entity}", self.dialect.audience, self.host)
     }
 
     /// Puts this token for an audience, and says status code and description of the answer.

@@ -23,10 +23,21 @@ pub(crate) fn ask_over(
     login: Option<&str>,
     body: &str,
 ) -> (u16, String) {
+    ask_host(stream, "localhost", request, login, body)
+}
+
+/// The same at this host.
+pub(crate) fn ask_host(
+    stream: &mut (impl Read + Write),
+    host: &str,
+    request: &str,
+    login: Option<&str>,
+    body: &str,
+) -> (u16, String) {
     let login = login.map(|login| format!("Authorization: {login}\r\n")).unwrap_or_default();
     let length = body.len();
     let request = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\n{login}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{request} HTTP/1.1\r\nHost: {host}\r\n{login}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     // The broker may have refused it, and hung up, before all was written.
     drop(stream.write_all(request.as_bytes()));

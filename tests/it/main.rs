@@ -53,6 +53,8 @@ mod management;
 #[cfg(test)]
 mod message;
 #[cfg(test)]
+mod namespace_limits;
+#[cfg(test)]
 mod namespaces;
 #[cfg(test)]
 mod numbers;
@@ -94,6 +96,8 @@ mod settlement;
 mod stalls;
 #[cfg(test)]
 mod stopping;
+#[cfg(test)]
+mod team;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

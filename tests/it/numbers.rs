@@ -35,7 +35,7 @@ pub(crate) fn longs(numbers: &[i64]) -> Value {
 }
 
 /// The body of a schedule of messages that are due so far from now.
-fn schedule(texts: &[&str], delay: Duration) -> RawMap {
+pub(crate) fn schedule(texts: &[&str], delay: Duration) -> RawMap {
     let due = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + delay;
     let due = AnnotationValue::Timestamp(i64::try_from(due.as_millis()).unwrap());
     let entry = |text: &&str| {
