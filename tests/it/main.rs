@@ -55,6 +55,8 @@ mod message;
 #[cfg(test)]
 mod namespace_limits;
 #[cfg(test)]
+mod namespace_names;
+#[cfg(test)]
 mod namespaces;
 #[cfg(test)]
 mod numbers;
