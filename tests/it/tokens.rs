@@ -36,10 +36,11 @@ use crate::{
     tls::Certificates,
 };
 
-const ISSUER: &str = "https://login.test/";
+pub(crate) const ISSUER: &str = "https://login.test/";
+pub(crate) const AUDIENCE: &str = "https://servicebus.azure.net";
 
 /// An identity provider on this machine: it signs tokens, and publishes its keys.
-struct Provider {
+pub(crate) struct Provider {
     key: Mutex<(String, EcdsaKeyPair)>,
     /// How often somebody asked for the keys.
     asked: AtomicUsize,
@@ -59,7 +60,7 @@ fn now() -> u64 {
 
 impl Provider {
     /// Serves its keys on a port of its own, for as long as the test runs.
-    fn start() -> (Arc<Self>, String) {
+    pub(crate) fn start() -> (Arc<Self>, String) {
         Self::serve("http://127.0.0.1", |tcp| tcp)
     }
 
@@ -125,10 +126,10 @@ impl Provider {
     }
 
     /// A token with these roles.
-    fn token(&self, roles: &[&str], seconds: u64) -> String {
+    pub(crate) fn token(&self, roles: &[&str], seconds: u64) -> String {
         let key = self.key.lock().unwrap();
         let text = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let claims = json!({ "iss": ISSUER, "aud": "https://servicebus.azure.net", "sub": "till-7",
+        let claims = json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "till-7",
             "exp": now() + seconds, "roles": roles });
         let signed = format!("{}.{}", text(json!({ "alg": "ES256", "kid": key.0 })), text(claims));
         let signature = key.1.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
@@ -157,7 +158,7 @@ impl Provider {
         };
         let config = IssuerConfig {
             issuer: ISSUER.into(),
-            audiences: vec!["https://servicebus.azure.net".into()],
+            audiences: vec![AUDIENCE.into()],
             skew_seconds: 0,
             grants: [grant("sender", Right::Send, &[QUEUE]), grant("admin", Right::Manage, &[])]
                 .into_iter()
