@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{Attach, DeliveryState, Error, Open, Source, Target},
+    performative::{Attach, DeliveryState, Error, Open, Source, Target, Transfer},
     raw::AnnotationValue,
     sections::PropertyField,
     types::{ReceiverSettleMode, Role},
@@ -12,6 +12,7 @@ use amqp_codec::{
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use bytes::Bytes;
 use serde_json::json;
+use testkit::Script;
 
 use crate::{
     broker::QUEUE,
@@ -24,6 +25,7 @@ use crate::{
     sdk_java::JAVA,
     team::{Team, broker, plain_response},
     testing::advance,
+    transactions::{coordinate, declare, discharge, refusal_within, within},
 };
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
@@ -216,6 +218,46 @@ fn sends_are_refused_once_the_bytes_are_reached_until_a_message_is_settled() {
         assert_eq!(peer.offer(0, &message("m")), Some(DeliveryState::Accepted), "{case}");
         team.limit(&json!({}));
         assert_eq!(peer.offer(0, &large), Some(DeliveryState::Accepted), "no limit any more: {case}");
+    }
+}
+
+#[test]
+fn at_the_limit_of_bytes_a_topic_refuses_as_a_queue_does_and_a_transaction_is_rolled_back() {
+    for (case, dialect) in [("plain", None), (".NET", Some(&DOTNET))] {
+        let broker = broker();
+        let team = Team::create(&broker, "team-a");
+        assert_eq!(put(&team, "TopicDescription", "news"), Ok(()));
+        assert_eq!(put(&team, "SubscriptionDescription", "news/Subscriptions/all"), Ok(()));
+        let mut peer = Peer::new(&team, dialect);
+        assert_eq!(peer.offer(0, &message(&long_text(2_000))), Some(DeliveryState::Accepted), "{case}");
+        let publish = |payload: &Bytes| match dialect {
+            None => {
+                let mut client = team.plain();
+                client.sender(1, "news");
+                client.send(1, false, payload);
+                client.wire.disposed().unwrap().state
+            }
+            Some(dialect) => {
+                let mut sdk = team.sdk(dialect);
+                let channel = sdk.sender("news");
+                sdk.offer(channel, 0, payload)
+            }
+        };
+        let mut writer = team.plain();
+        coordinate(&mut writer, 0, Source::new("me"));
+        writer.sender(1, QUEUE);
+        team.limit(&json!({ "max_bytes": team.usage("bytes") }));
+        assert_eq!(refusal(publish(&message("m"))).condition, REFUSED, "{case}");
+        let txn = declare(&mut writer, 0);
+        let transfer =
+            |id| Transfer { state: Some(within(&txn, None)), ..Script::transfer_frame(1, id, false) };
+        writer.send_with(0, transfer, &message("m"));
+        let told = writer.wire.disposed().unwrap().state;
+        assert_eq!(refusal_within(&txn, told).condition, REFUSED, "{case}");
+        let told = refusal(Some(discharge(&mut writer, 0, &txn, false)));
+        assert_eq!(told.condition, "amqp:transaction:rollback", "{case}");
+        peer.settle(&[DeliveryState::Accepted]);
+        assert_eq!(publish(&message("m")), Some(DeliveryState::Accepted), "room again: {case}");
     }
 }
 

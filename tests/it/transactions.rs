@@ -28,7 +28,7 @@ fn coordinator() -> Target {
     Target::Coordinator { capabilities: vec![Symbol::from("amqp:local-transactions")] }
 }
 
-fn coordinate(client: &mut Client, channel: u16, source: Source) {
+pub(crate) fn coordinate(client: &mut Client, channel: u16, source: Source) {
     let mut attach = Attach::new("0f8fad5bd9cb469fa16570867728950e", CONTROL, Role::Sender);
     (attach.source, attach.target) = (Some(source), Some(coordinator()));
     attach.initial_delivery_count = Some(0);
@@ -53,19 +53,19 @@ fn control(client: &mut Client, channel: u16, encode: impl FnOnce(&mut BytesMut)
     answer.state.expect("an answer has a state")
 }
 
-fn declare(client: &mut Client, channel: u16) -> TxnId {
+pub(crate) fn declare(client: &mut Client, channel: u16) -> TxnId {
     match control(client, channel, |body| Declare::default().encode(body)) {
         DeliveryState::Declared { txn_id } => txn_id,
         other => panic!("{other:?}"),
     }
 }
 
-fn discharge(client: &mut Client, channel: u16, txn_id: &TxnId, fail: bool) -> DeliveryState {
+pub(crate) fn discharge(client: &mut Client, channel: u16, txn_id: &TxnId, fail: bool) -> DeliveryState {
     let discharge = Discharge { txn_id: txn_id.clone(), fail };
     control(client, channel, |body| discharge.encode(body))
 }
 
-fn within(txn_id: &TxnId, outcome: Option<DeliveryState>) -> DeliveryState {
+pub(crate) fn within(txn_id: &TxnId, outcome: Option<DeliveryState>) -> DeliveryState {
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: outcome.map(Box::new) }
 }
 
@@ -88,7 +88,7 @@ fn complete(client: &mut Client, channel: u16, delivery: &Delivery, txn_id: &Txn
 }
 
 /// The error of a refused message in a transaction.
-fn refusal_within(txn_id: &TxnId, state: Option<DeliveryState>) -> Error {
+pub(crate) fn refusal_within(txn_id: &TxnId, state: Option<DeliveryState>) -> Error {
     match state {
         Some(DeliveryState::Transactional { txn_id: of, outcome: Some(outcome) }) if of == *txn_id => {
             let DeliveryState::Rejected(Some(error)) = *outcome else { panic!("{outcome:?}") };
