@@ -420,3 +420,53 @@ fn a_name_that_was_deleted_may_be_given_again_and_finds_nothing_of_the_first() {
         until(|| names(&broker) == ["default"]);
     }
 }
+
+#[test]
+fn a_key_has_a_name_that_needs_no_escapes_in_tokens_and_connection_strings() {
+    let broker = broker();
+    let team = Team::create(&broker, "team-a");
+    let keys = format!("{ROOT}/{}/keys", team.name);
+    let put = |name: &str| ask(broker.address, &format!("PUT {keys}/{name}"), r#"{"rights":["send"]}"#);
+    let listed = || {
+        let (status, text) = ask(broker.address, &format!("GET {keys}"), "");
+        assert_eq!(status, 200, "{text}");
+        let list: Value = serde_json::from_str(&text).unwrap();
+        list["keys"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (longest, long) = ("k".repeat(256), "k".repeat(257));
+    for (name, expected) in [
+        ("a", 201),
+        ("App.1_-~", 201),
+        ("app.1_-~", 201),
+        (&*longest, 201),
+        (&*long, 400),
+        ("a%3Bb", 400),
+        ("a%3Db", 400),
+        ("a%20b", 400),
+        ("a%0D%0Ab", 400),
+        ("a%00", 400),
+        ("a%22b", 400),
+        ("a%26b", 400),
+        ("%C3%BC", 400),
+        ("a%3A", 400),
+        ("a%2Fb", 404),
+        ("%FF", 404),
+    ] {
+        let before: Vec<String> = listed();
+        let (status, text) = put(name);
+        assert_eq!(status, expected, "{name:.80}: {text}");
+        let mut after = before.clone();
+        if expected == 201 {
+            let shown: Value = serde_json::from_str(&text).unwrap();
+            let string = shown["connection_string"].as_str().unwrap();
+            assert!(string.contains(&format!(";SharedAccessKeyName={name};SharedAccessKey=")), "{string}");
+            after.push(name.to_owned());
+        } else {
+            assert!(!told(&text).is_empty(), "{name:.80}");
+        }
+        let mut found = listed();
+        found.sort();
+        after.sort();
+        assert_eq!(found, after, "{name:.80}");
+    }
+}
