@@ -53,6 +53,8 @@ mod management;
 #[cfg(test)]
 mod message;
 #[cfg(test)]
+mod namespace_hosts;
+#[cfg(test)]
 mod namespace_keys;
 #[cfg(test)]
 mod namespace_limits;

@@ -34,6 +34,9 @@ use crate::{
 
 pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
+/// The host names of each certificate.
+const HOSTS: [&str; 3] = ["localhost", "*.bus.example", "orders.example"];
+
 /// An authority, and what it has signed.
 pub(crate) struct Certificates {
     folder: Folder,
@@ -50,10 +53,10 @@ impl Certificates {
         Self { folder, authority }
     }
 
-    /// Certificate and key in PEM, for `localhost` and this common name.
+    /// Certificate and key in PEM, for the names of [`HOSTS`] and this common name.
     fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(HOSTS.map(str::to_owned).to_vec()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.authority).unwrap();
@@ -119,6 +122,11 @@ impl Certificates {
 
     /// The same before it says anything.
     pub(crate) fn stream(&self, address: SocketAddr, name: Option<&str>) -> Stream {
+        self.stream_to(address, name, "localhost")
+    }
+
+    /// The same of a client that calls the broker by this TLS server name, one of [`HOSTS`].
+    pub(crate) fn stream_to(&self, address: SocketAddr, name: Option<&str>, server: &str) -> Stream {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -135,7 +143,7 @@ impl Certificates {
                 )
                 .unwrap(),
         };
-        let host = ServerName::try_from("localhost").unwrap();
+        let host = ServerName::try_from(server.to_owned()).unwrap();
         let tls = ClientConnection::new(Arc::new(config), host).unwrap();
         let tcp = TcpStream::connect(address).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

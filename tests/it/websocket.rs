@@ -36,8 +36,13 @@ impl<S: Read + Write> WebSocket<S> {
     }
 
     /// Asks for an upgrade at this path; messages are of `cut` bytes at most.
-    pub(crate) fn upgrade_at(mut stream: S, path: &str, protocol: &str, cut: usize) -> Self {
-        let (head, body) = handshake(&mut stream, path, protocol);
+    pub(crate) fn upgrade_at(stream: S, path: &str, protocol: &str, cut: usize) -> Self {
+        Self::upgrade_for("localhost", stream, path, protocol, cut)
+    }
+
+    /// The same of a request for this host.
+    pub(crate) fn upgrade_for(host: &str, mut stream: S, path: &str, protocol: &str, cut: usize) -> Self {
+        let (head, body) = handshake_for(host, &mut stream, path, protocol);
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let head = head.to_ascii_lowercase();
         // The example of RFC 6455 section 1.3.
@@ -134,8 +139,18 @@ impl<S: Read + Write> Write for WebSocket<S> {
 
 /// Asks for an upgrade: the head of the answer, and what followed it.
 fn handshake(stream: &mut (impl Read + Write), path: &str, protocol: &str) -> (String, Vec<u8>) {
+    handshake_for("localhost", stream, path, protocol)
+}
+
+/// The same for this host.
+fn handshake_for(
+    host: &str,
+    stream: &mut (impl Read + Write),
+    path: &str,
+    protocol: &str,
+) -> (String, Vec<u8>) {
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
          Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
     );

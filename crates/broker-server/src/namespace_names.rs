@@ -157,7 +157,7 @@ fn is_port(text: &str) -> bool {
 }
 
 /// Prefix of the virtual host in `open.hostname`, as RabbitMQ's clients write it.
-const VIRTUAL_HOST: &str = "vhost:";
+pub(crate) const VIRTUAL_HOST: &str = "vhost:";
 
 /// Longest host name, in bytes, without the final dot.
 const NAME_BYTES_MAX: usize = 253;

@@ -12,6 +12,7 @@ use crate::{
     connection_limit::ConnectionLimit,
     ingress_credit::IngressCredit,
     io_threads::CountGuard,
+    namespace_names::VIRTUAL_HOST,
     namespaces::{
         NamespaceDirectory, ServedNamespace,
         directory::{Meant, reason_to_leave},
@@ -76,13 +77,14 @@ impl Placer {
         }
     }
 
-    /// The namespace that the first of these signs names, or else that of the transport. The first one decides where none does.
+    /// The namespace that the first of these signs names; a missing virtual host ends the search. The first one decides where none does.
     fn meant(&self, signs: [Option<&str>; 2]) -> Meant {
         let all = signs.into_iter().chain([self.first_sign.as_deref()]);
         let mut undecided = None;
         for sign in all.flatten().filter(|sign| !sign.is_empty()) {
             match self.directory.lookup(Some(sign)) {
-                Meant::Named(namespace) => return Meant::Named(namespace),
+                named @ Meant::Named(_) => return named,
+                unknown @ Meant::Unknown(_) if sign.starts_with(VIRTUAL_HOST) => return unknown,
                 other => drop(undecided.get_or_insert(other)),
             }
         }

@@ -69,18 +69,16 @@ impl RequestContext {
 
     /// The context of a request for `host`, which leads to a namespace, or an error where it leads to none.
     pub(super) fn of_host(&self, host: Option<&str>) -> Result<Self, Refusal> {
-        let namespaces = &self.shared.namespaces;
-        let mut meant = namespaces.lookup(host.filter(|host| !host.is_empty()));
-        if !matches!(meant, Meant::Named(_))
-            && let Some(name) = self.server_name.as_deref()
-            && let named @ Meant::Named(_) = namespaces.lookup(Some(name))
-        {
-            meant = named;
-        }
-        match meant {
+        match self.shared.namespaces.lookup(self.sign(host)) {
             Meant::Named(namespace) | Meant::Default(namespace) => Ok(Self { namespace, ..self.clone() }),
             Meant::Unknown(host) => Err(Refusal::NoNamespace(host)),
         }
+    }
+
+    /// The host name that says the namespace: that of the request, or the TLS server name where that one alone names one.
+    fn sign<'a>(&'a self, host: Option<&'a str>) -> Option<&'a str> {
+        let names_one = |name: &&str| matches!(self.shared.namespaces.lookup(Some(name)), Meant::Named(_));
+        host.filter(names_one).or_else(|| self.server_name.as_deref().filter(names_one)).or(host)
     }
 
     /// Properties of the namespace, for the management API.
@@ -98,7 +96,7 @@ impl RequestContext {
     /// The name by which the connection that goes on in AMQP was reached.
     pub(super) fn upgrade_host(&self) -> Option<Box<str>> {
         let host = self.upgrade_host.lock().unwrap_or_else(PoisonError::into_inner).take();
-        host.or_else(|| self.server_name.clone())
+        self.sign(host.as_deref()).map(Box::from).or_else(|| self.server_name.clone())
     }
 
     /// The connection goes on in AMQP, and was reached as `host`.
