@@ -99,6 +99,8 @@ mod sessions;
 #[cfg(test)]
 mod settlement;
 #[cfg(test)]
+mod shard_failures;
+#[cfg(test)]
 mod stalls;
 #[cfg(test)]
 mod stopping;

@@ -341,6 +341,11 @@ impl Executor {
         matches!(self.state().run_state, RunState::Ended(_))
     }
 
+    /// Whether a panic has ended the node. Its shard recovers, unless the server ends.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.state().run_state == RunState::Ended(Ended::Panicked)
+    }
+
     /// The node has ended.
     fn end(&self, mut state: MutexGuard<'_, ExecutorState>, ended: Ended) {
         state.run_state = RunState::Ended(ended);

@@ -39,11 +39,6 @@ impl Shards {
     pub(crate) fn all(&self) -> &[Arc<Executor>] {
         &self.0
     }
-
-    /// Whether one of them has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.0.iter().any(|executor| executor.has_ended())
-    }
 }
 
 /// Folder of a shard's journal.

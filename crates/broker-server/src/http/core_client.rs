@@ -127,7 +127,11 @@ impl<'a> CoreClient<'a> {
     fn poll_effects(&self, cx: &Context<'_>) -> Poll<Result<Vec<Effect>, Refusal>> {
         match self.effect_queue.poll_take(cx) {
             Poll::Ready(effects) => Poll::Ready(Ok(effects)),
-            Poll::Pending if self.effect_queue.is_abandoned() || self.executor.has_ended() => {
+            // A shard abandons its clients where it recovers.
+            Poll::Pending if self.effect_queue.is_abandoned() || self.executor.has_panicked() => {
+                Poll::Ready(Err(Refusal::HealthProblem(HealthProblem::Recovering { others: true })))
+            }
+            Poll::Pending if self.executor.has_ended() => {
                 Poll::Ready(Err(Refusal::HealthProblem(HealthProblem::Ended)))
             }
             Poll::Pending => Poll::Pending,

@@ -3,7 +3,7 @@
 //! Invariant: a good answer is given only when the node has just given one itself; however many ask, the node is asked
 //! at most once in [`FRESH`].
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::{
     core_client,
     probe::{HealthProblem, PATIENCE},
 };
-use crate::{clock, node_driver::NodeView, shutdown::Shutdown};
+use crate::{clock, executor::Executor, node_driver::NodeView, shutdown::Shutdown};
 
 /// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(250);
@@ -25,7 +25,7 @@ pub(super) enum Probe {
     /// Is the process alive?
     Alive,
     /// Can it be used, at least for receiving? A full disk or memory does not count: only receivers can empty it, and a load balancer that
-    /// takes the broker out of service would keep new ones away.
+    /// takes the broker out of service would keep new ones away. Nor does one shard that recovers beside others that work.
     Ready,
     /// Can messages be sent?
     Sends,
@@ -85,8 +85,15 @@ fn full(shards: &[NodeView]) -> Option<HealthProblem> {
 
 /// Reason why the node has not answered.
 pub(super) fn silence(context: &RequestContext) -> HealthProblem {
-    let ended = context.shared.shards.has_ended();
-    ending(context).unwrap_or(if ended { HealthProblem::Ended } else { HealthProblem::Silent })
+    ending(context).or_else(|| failure(context.shared.shards.all())).unwrap_or(HealthProblem::Silent)
+}
+
+/// That a shard has ended. The server is told of each that does not recover.
+fn failure(shards: &[Arc<Executor>]) -> Option<HealthProblem> {
+    let ended: Vec<_> = shards.iter().filter(|shard| shard.has_ended()).collect();
+    let recovering = HealthProblem::Recovering { others: ended.len() < shards.len() };
+    let recovers = ended.iter().all(|shard| shard.has_panicked());
+    (!ended.is_empty()).then_some(if recovers { recovering } else { HealthProblem::Ended })
 }
 
 /// The answer to a probe.
@@ -100,8 +107,8 @@ fn health_response(probe: Probe, health_problem: Option<HealthProblem>) -> HttpR
         }
         (Probe::Alive, None) => (OK, json!({ "status": "alive" })),
         (Probe::Ready | Probe::Sends, None) => (OK, json!({ "status": "ready" })),
-        (Probe::Ready, Some(full @ (HealthProblem::DiskFull | HealthProblem::MemoryFull))) => {
-            (OK, json!({ "status": "degraded", "reason": full.to_string() }))
+        (Probe::Ready, Some(partial)) if partial.is_partial() => {
+            (OK, json!({ "status": "degraded", "reason": partial.to_string() }))
         }
         (Probe::Alive | Probe::Ready | Probe::Sends, Some(health_problem)) => {
             (UNAVAILABLE, json!({ "status": "unavailable", "reason": health_problem.to_string() }))

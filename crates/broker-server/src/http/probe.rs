@@ -17,6 +17,12 @@ pub(crate) enum HealthProblem {
     /// The node has ended: the journal failed.
     #[error("the journal failed, nothing is accepted until a restart")]
     Ended,
+    /// A shard has panicked and recovers from its journal.
+    #[error("a shard recovers from a failure, its clients connect again")]
+    Recovering {
+        /// Other shards work meanwhile.
+        others: bool,
+    },
     /// The node does not answer in time.
     #[error("the broker did not answer within {} s", PATIENCE.as_secs())]
     Silent,
@@ -32,6 +38,11 @@ impl HealthProblem {
     /// Whether it is one that a restart may end.
     pub(super) const fn is_fatal(self) -> bool {
         matches!(self, Self::Ended | Self::Silent)
+    }
+
+    /// Whether clients can connect and receive nevertheless, at least those of some namespaces.
+    pub(super) const fn is_partial(self) -> bool {
+        matches!(self, Self::DiskFull | Self::MemoryFull | Self::Recovering { others: true })
     }
 }
 

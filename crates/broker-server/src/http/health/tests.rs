@@ -10,18 +10,26 @@ async fn text(answer: HttpResponse) -> (u16, String) {
 
 #[tokio::test]
 async fn each_probe_is_answered_as_its_asker_reads_it() {
-    use HealthProblem::{DiskFull, Ended, MemoryFull, Silent, Stopping};
+    use HealthProblem::{DiskFull, Ended, MemoryFull, Recovering, Silent, Stopping};
     let unavailable = |reason: &str| (503, format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#));
     let full = "the disk is full, sends are refused";
     let no_memory = "the memory is full, sends are refused";
     let ended = "the journal failed, nothing is accepted until a restart";
     let silent = "the broker did not answer within 2 s";
     let stopping = "the broker is stopping";
+    let recovering = "a shard recovers from a failure, its clients connect again";
+    let (one, all) = (Recovering { others: true }, Recovering { others: false });
     let alive = (200, r#"{"status":"alive"}"#.to_owned());
     let cases = [
         (Probe::Alive, None, alive.clone()),
         (Probe::Alive, Some(DiskFull), alive.clone()),
-        (Probe::Alive, Some(Stopping), alive),
+        (Probe::Alive, Some(Stopping), alive.clone()),
+        (Probe::Alive, Some(one), alive.clone()),
+        (Probe::Alive, Some(all), alive),
+        (Probe::Ready, Some(one), (200, format!(r#"{{"reason":"{recovering}","status":"degraded"}}"#))),
+        (Probe::Ready, Some(all), unavailable(recovering)),
+        (Probe::Sends, Some(one), unavailable(recovering)),
+        (Probe::Emulator, Some(one), (503, format!(r#"{{"message":"{recovering}","status":"unhealthy"}}"#))),
         (Probe::Alive, Some(Ended), unavailable(ended)),
         (Probe::Alive, Some(Silent), unavailable(silent)),
         (Probe::Ready, None, (200, r#"{"status":"ready"}"#.to_owned())),
