@@ -42,13 +42,13 @@ const MOST: u32 = 400;
 const ATTEMPTS: u32 = 20_000;
 
 /// A file system that lasts until it is dropped, whoever is killed meanwhile.
-struct SmallDisk {
+pub(crate) struct SmallDisk {
     holder: Child,
     root: PathBuf,
 }
 
 impl SmallDisk {
-    fn new(folder: &Folder) -> Self {
+    pub(crate) fn new(folder: &Folder) -> Self {
         let place = folder.0.join("disk");
         fs::create_dir(&place).unwrap();
         let mut holder = Command::new("unshare")
@@ -71,7 +71,7 @@ impl SmallDisk {
     }
 
     /// A file that takes all that is left.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let mut file = File::create(self.others()).unwrap();
         let error = loop {
             if let Err(error) = file.write(&[7; 4096]) {
@@ -82,7 +82,7 @@ impl SmallDisk {
     }
 
     /// Gives back the disk space that was taken.
-    fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         fs::remove_file(self.others()).unwrap();
     }
 
@@ -100,7 +100,7 @@ impl SmallDisk {
         fs::read_dir(self.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
     }
 
-    fn broker(&self, folder: &Folder) -> Broker {
+    pub(crate) fn broker(&self, folder: &Folder) -> Broker {
         let data = self.data();
         let line = ["--data-dir", data.to_str().unwrap(), "--log-level", "info"];
         Broker::logged(&folder.0, &line, &folder.0.join("log"))

@@ -13,6 +13,8 @@ mod failing_disk;
 mod full_disk;
 #[cfg(target_os = "linux")]
 mod full_memory;
+#[cfg(target_os = "linux")]
+mod full_namespaces;
 mod journal;
 #[cfg(target_os = "linux")]
 mod large;
