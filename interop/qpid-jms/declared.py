@@ -57,6 +57,7 @@ def declared(name: str, build: pathlib.Path) -> Suite:
             "transaction-of-a-thousand": {},
             "transaction-connection-loss": {},
             "transaction-listener": {"beside": {"{queue}-results": {}}},
+            "consumer-per-message": {},
             "dynamic-request-reply": {},
             "dynamic-owner": {},
             "dynamic-end": {},

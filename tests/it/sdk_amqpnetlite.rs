@@ -25,7 +25,6 @@ const LITE: PlainSdk = PlainSdk {
     // Its default is 200; it fills up when half of it is settled.
     prefetch: 10,
     refill_at: 5,
-    failed_by_closing: 0,
 };
 
 fn open() -> Open {

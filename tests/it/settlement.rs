@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Error, Transfer},
+    performative::{Close, DeliveryState, Detach, End, Error, Performative, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
     types::{ReceiverSettleMode, TypeKind},
 };
 use broker_core::{EntityKind, EntitySettings, LockLifetime};
 use broker_server::EntityPlan;
+use testkit::Script;
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -61,10 +62,8 @@ fn a_send_may_bring_what_the_configuration_says() {
         });
         let mut client = broker.plain();
         client.sender(1, QUEUE);
-        let transfer = |id| Transfer {
-            message_format: Some(BATCH_FORMAT),
-            ..testkit::Script::transfer_frame(1, id, false)
-        };
+        let transfer =
+            |id| Transfer { message_format: Some(BATCH_FORMAT), ..Script::transfer_frame(1, id, false) };
         client.send_with(0, transfer, &messages);
         is_taken_where_it_fits(client.wire.disposed().unwrap().state, fits, most);
     }
@@ -132,7 +131,7 @@ fn a_delivery_that_began_later_may_be_answered_first() {
     client.sender(2, QUEUE);
     let long = message("long");
     let (head, rest) = long.split_at(long.len() / 2);
-    let begun = |id| Transfer { more: true, ..testkit::Script::transfer_frame(1, id, false) };
+    let begun = |id| Transfer { more: true, ..Script::transfer_frame(1, id, false) };
     let first = client.send_with(0, begun, head);
     let second = client.send(2, false, &message("short"));
     let answered = |client: &mut Client| {
@@ -141,7 +140,7 @@ fn a_delivery_that_began_later_may_be_answered_first() {
         (answer.first, answer.last.unwrap_or(answer.first))
     };
     assert_eq!(answered(&mut client), (second, second));
-    client.wire.script.transfer_with(0, testkit::Script::transfer_frame(1, first, false), rest);
+    client.wire.script.transfer_with(0, Script::transfer_frame(1, first, false), rest);
     client.count_sent(0, 1);
     assert_eq!(answered(&mut client), (first, first));
     client.receiver(3, QUEUE, None);
@@ -324,17 +323,39 @@ fn a_connection_that_ends_gives_up_its_locks() {
 }
 
 #[test]
-fn a_default_outcome_speaks_for_a_receiver_that_is_gone() {
-    let broker = Broker::start();
-    let mut sender = broker.plain();
-    sender.sender(1, QUEUE);
-    sender.accepted(1, &["m"]);
-    let mut jms = broker.plain();
-    // Qpid JMS and ProtonJ2 ask for this one.
-    jms.receiver_with(2, QUEUE, modified(Some(true), None));
-    assert_eq!(jms.receive(2, 1)[0].header().delivery_count, 0);
-    drop(jms);
-    let mut second = broker.plain();
-    second.receiver(2, QUEUE, FIRST);
-    assert_eq!(second.receive(2, 1)[0].header().delivery_count, 1);
+fn a_default_outcome_speaks_for_a_receiver_that_is_gone_and_not_for_one_that_leaves() {
+    let failure = || Some(Error::new("amqp:internal-error", "it fails"));
+    let detach = |closed, error| Performative::Detach(Box::new(Detach { handle: 2, closed, error }));
+    let end = |error| Performative::End(Box::new(End { error }));
+    let close = |error| Performative::Close(Box::new(Close { error }));
+    let cases = [
+        // The last that the receiver says, and how often its message has failed then.
+        ("closes the link", Some(detach(true, None)), 0),
+        ("detaches the link", Some(detach(false, None)), 0),
+        ("ends the session", Some(end(None)), 0),
+        ("closes the connection", Some(close(None)), 0),
+        ("closes the link for an error", Some(detach(true, failure())), 1),
+        ("detaches the link for an error", Some(detach(false, failure())), 1),
+        ("ends the session for an error", Some(end(failure())), 1),
+        ("closes the connection for an error", Some(close(failure())), 1),
+        ("is gone", None, 1),
+    ];
+    for (case, last, count) in cases {
+        let broker = Broker::start();
+        let mut sender = broker.plain();
+        sender.sender(1, QUEUE);
+        sender.accepted(1, &["m"]);
+        let mut jms = broker.plain();
+        // Qpid JMS and ProtonJ2 ask for this one.
+        jms.receiver_with(2, QUEUE, modified(Some(true), None));
+        assert_eq!(jms.receive(2, 1)[0].header().delivery_count, 0, "{case}");
+        if let Some(last) = last {
+            jms.wire.script.send(0, &last, b"");
+        }
+        jms.wire.flush().unwrap();
+        let mut second = broker.plain();
+        second.receiver(2, QUEUE, FIRST);
+        drop(jms);
+        assert_eq!(second.receive(2, 1)[0].header().delivery_count, count, "{case}");
+    }
 }

@@ -30,7 +30,7 @@ use crate::{
     disposition::settle::Settlements,
     endpoints::Endpoints,
     fault_injection::InjectedFaults,
-    link::{LinkEnd, LinkKind, attach::Attacher, detach::Detacher},
+    link::{LinkKind, attach::Attacher, detach::Detacher},
     otel_spans::{MessageSpans, Span},
     pending::Pending,
     request::{nodes::Nodes, reply::Replier},
@@ -430,7 +430,7 @@ impl Gateway {
                 }
                 Event::LinkDetached { link, closed, error, by } => {
                     self.cx.log_engine_error(by, error.as_ref());
-                    self.detacher().on_detached(link, LinkEnd::of(closed, error.is_some()), by);
+                    self.detacher().on_detached(link, closed, error.is_some(), by);
                 }
                 Event::DetachAnswered { link } => self.detacher().on_detach_answered(link),
                 Event::SessionBegun { session } => {
@@ -439,7 +439,7 @@ impl Gateway {
                 }
                 Event::SessionEnded { session, error, by } => {
                     self.cx.log_engine_error(by, error.as_ref());
-                    self.detacher().on_session_ended(session, by);
+                    self.detacher().on_session_ended(session, by, error.is_some());
                 }
                 Event::SaslInit { mechanism, initial_response, hostname } => {
                     self.opening().on_sasl_init(mechanism, initial_response.as_ref(), hostname);
@@ -451,7 +451,7 @@ impl Gateway {
                 Event::SettledByPeer { .. } => {}
                 Event::Closed { error, by } => {
                     self.cx.on_closed(error.as_ref(), by);
-                    self.detacher().on_closed(by);
+                    self.detacher().on_closed(by, error.is_some());
                 }
             }
         }

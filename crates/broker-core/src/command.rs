@@ -86,6 +86,8 @@ pub enum Command {
     },
     /// Give the link up; locks as its `UnsettledPolicy` says.
     CloseConsumer { consumer: LinkId },
+    /// The same where the receiver has ended its link in order: what it gives back does not count as failed.
+    LeaveConsumer { consumer: LinkId },
     /// Allow deliveries until the link's delivery-count reaches `limit` (an absolute count that starts at 0 with
     /// the link; it may go down). With `drain` the unused rest is given up at once and answered by
     /// `Effect::Drained`.

@@ -212,6 +212,9 @@ impl CommandRouter<'_> {
             Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
                 Attachments::of(self.state).close_link(cx, client, link);
             }
+            Command::LeaveConsumer { consumer: link } => {
+                Attachments::of(self.state).leave_link(cx, client, link);
+            }
             command => self.dispatch_entity(cx, command),
         }
     }

@@ -5,7 +5,7 @@
 //!                       └────a record is damaged────▶ Stopped
 //! ```
 //!
-//! What is no longer in memory is read by a reader thread, and the walk goes on when it is done.
+//! A record that is no longer in memory is read by a reader thread, and the walk goes on when it is there.
 //!
 //! Invariant: segments are freed strictly oldest first, each only when nothing in it is live and everything that
 //! was appended instead is durable.

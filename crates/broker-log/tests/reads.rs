@@ -515,7 +515,7 @@ fn compaction_asks_for_what_it_reads_and_goes_on_when_it_is_there() {
     let mut model = to_be_compacted();
     let (mut reads, mut rounds) = (0, 0);
     while model.journal.stats().segments_freed < 3 {
-        // Whatever the journal would read itself fails, and ends its compaction.
+        // A read that the journal performs itself fails, and ends its compaction.
         model.faults.0.store(true, Ordering::Relaxed);
         model.write();
         model.faults.0.store(false, Ordering::Relaxed);

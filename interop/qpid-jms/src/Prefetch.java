@@ -26,6 +26,7 @@ final class Prefetch {
         cases.put("listener-killed-listen", queue -> listen(queue, Integer.MAX_VALUE));
         cases.put("listener-killed-hang", queue -> listen(queue, 20));
         cases.put("held-without-timer", Prefetch::held);
+        cases.put("consumer-per-message", Prefetch::consumerPerMessage);
         cases.put("empty-with-dead-letters", Prefetch::nothingLeft);
     }
 
@@ -86,6 +87,28 @@ final class Prefetch {
             Client.empty(session.createConsumer(session.createQueue(queue)));
             Client.empty(session.createConsumer(session.createQueue(Client.deadLetters(queue))));
         }
+    }
+
+    /** Each message has a consumer of its own, which gets the others too and gives them back: none of them counts as failed. */
+    private static void consumerPerMessage(String queue) throws Exception {
+        int count = 36;
+        fill(queue, count);
+        for (int number = 0; number < count; number++) {
+            try (Connection connection = Client.connect()) {
+                Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+                MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
+                Message message = Client.next(consumer);
+                Client.same(Client.text(message), Integer.toString(number), "message");
+                Client.same(Client.deliveries(message), 1, "deliveries of message " + number);
+                // Closed first is the consumer, the session or the connection.
+                if (number % 3 == 0) {
+                    consumer.close();
+                } else if (number % 3 == 1) {
+                    session.close();
+                }
+            }
+        }
+        nothingLeft(queue);
     }
 
     /** The control of the cases above: where locks have a timer, the same listener is called again and again. */

@@ -27,23 +27,25 @@ impl<'a> Detacher<'a> {
     }
 
     /// The engine tells that a link is gone.
-    pub(crate) fn on_detached(&mut self, key: LinkKey, end: LinkEnd, by: Origin) {
+    pub(crate) fn on_detached(&mut self, key: LinkKey, closed: bool, has_error: bool, by: Origin) {
         let Some(id) = self.ends.links.find(key) else { return };
+        let end = LinkEnd::of(closed, has_error);
         match by {
             Origin::Engine => self.detach_keeping_unsettled(id),
-            Origin::Peer | Origin::Transport => self.drop_link_as(id, end),
+            Origin::Peer => self.drop_link_as(id, end, !has_error),
+            Origin::Transport => self.drop_link_as(id, end, false),
         }
     }
 
     /// The peer has detached a link that was detached on our side first.
     pub(crate) fn on_detach_answered(&mut self, key: LinkKey) {
         if let Some(id) = self.ends.links.find(key) {
-            self.drop_link(id);
+            self.drop_link(id, true);
         }
     }
 
-    /// A session is over, and all its links with it.
-    pub(crate) fn on_session_ended(&mut self, id: SessionId, by: Origin) {
+    /// A session is over, and all its links with it. The peer ends it in order where it names no error.
+    pub(crate) fn on_session_ended(&mut self, id: SessionId, by: Origin, has_error: bool) {
         // Gone first, so that no link cleans up in its table.
         let Some(session) = self.ends.sessions.remove(id) else { return };
         self.ends.transactions.enlisted.end_session(session);
@@ -54,18 +56,18 @@ impl<'a> Detacher<'a> {
             if by == Origin::Engine {
                 self.mark_unanswered_rollback_only(link);
             }
-            self.drop_link(link);
+            self.drop_link(link, by == Origin::Peer && !has_error);
         }
     }
 
     /// A peer that closes gives its links up, with the sessions that it holds. One that is lost does not: that it is
     /// gone is told by `disconnected` alone.
-    pub(crate) fn on_closed(&mut self, by: Origin) {
+    pub(crate) fn on_closed(&mut self, by: Origin, has_error: bool) {
         self.ends.sessions = SessionTable::new();
         let links: Vec<LinkId> = self.ends.links.iter().map(|(link, _)| link).collect();
         for link in links {
             if by == Origin::Peer {
-                self.drop_link(link);
+                self.drop_link(link, !has_error);
             } else {
                 self.ends.links.remove(link);
             }
@@ -151,20 +153,20 @@ impl<'a> Detacher<'a> {
         let Some(link) = self.ends.links.get_mut(id) else { return };
         match &mut link.kind {
             LinkKind::Receiver(receiver) if receiver.unsettled() > 0 => receiver.stop_credit(),
-            _ => return self.drop_link_as(id, LinkEnd::Failed),
+            _ => return self.drop_link_as(id, LinkEnd::Failed, false),
         }
         link.detached_by_broker = true;
         self.cx.commands.push(Command::CloseConsumer { consumer: id });
         self.release_dynamic_node(id, LinkEnd::Failed);
     }
 
-    /// Forgets a link and tells the core.
-    fn drop_link(&mut self, id: LinkId) {
-        self.drop_link_as(id, LinkEnd::Detached);
+    /// Forgets a link and tells the core. `in_order`: the receiver has ended it, and not because of an error.
+    fn drop_link(&mut self, id: LinkId, in_order: bool) {
+        self.drop_link_as(id, LinkEnd::Detached, in_order);
     }
 
     /// The same of a link that has ended so.
-    fn drop_link_as(&mut self, id: LinkId, end: LinkEnd) {
+    fn drop_link_as(&mut self, id: LinkId, end: LinkEnd, in_order: bool) {
         let Some(link) = self.ends.links.remove(id) else { return };
         let ends = link.ends(end == LinkEnd::Closed);
         match link.kind {
@@ -178,7 +180,11 @@ impl<'a> Detacher<'a> {
                     session.unsettled.forget(id);
                 }
                 if !link.detached_by_broker {
-                    self.cx.commands.push(Command::CloseConsumer { consumer: id });
+                    self.cx.commands.push(if in_order {
+                        Command::LeaveConsumer { consumer: id }
+                    } else {
+                        Command::CloseConsumer { consumer: id }
+                    });
                 }
             }
             LinkKind::Coordinator { .. } => self.ends.transactions.on_coordinator_gone(id, self.cx),

@@ -301,6 +301,16 @@ impl Attachments<'_> {
     }
 
     pub(crate) fn close_link(&mut self, cx: &mut Cx<'_, impl Output>, client: ClientId, link: LinkId) {
+        self.end_link(cx, client, link, true);
+    }
+
+    /// The same where the receiver has ended its link in order.
+    pub(crate) fn leave_link(&mut self, cx: &mut Cx<'_, impl Output>, client: ClientId, link: LinkId) {
+        self.end_link(cx, client, link, false);
+    }
+
+    /// `may_fail`: what the link held counts as failed, if its policy says so.
+    fn end_link(&mut self, cx: &mut Cx<'_, impl Output>, client: ClientId, link: LinkId, may_fail: bool) {
         let Some(state) =
             self.state.links.clients.get_mut(&client).and_then(|client| client.links.remove(&link))
         else {
@@ -309,7 +319,8 @@ impl Attachments<'_> {
         let temporary = self.state.links.temporary_of(state);
         match self.state.links.detach(&mut self.state.messages.entities, cx, client, link, state) {
             Some(Left::Locks(queue, number, fail)) => {
-                LockReleases::of(self.state).end_locks(cx, queue, &Holders::from([(number, fail)]));
+                let holders = Holders::from([(number, fail && may_fail)]);
+                LockReleases::of(self.state).end_locks(cx, queue, &holders);
             }
             Some(Left::Session(queue, number)) => {
                 SessionHolders::of(self.state).release_session(cx, queue, number);

@@ -81,7 +81,7 @@ impl PrematureAck {
                     *mode = ReceiveMode::PeekLock;
                     self.deleters.insert((id, batch.client, *consumer));
                 }
-                Command::CloseConsumer { consumer } => {
+                Command::CloseConsumer { consumer } | Command::LeaveConsumer { consumer } => {
                     self.deleters.remove(&(id, batch.client, *consumer));
                 }
                 _ => {}
