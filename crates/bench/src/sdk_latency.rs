@@ -1,7 +1,8 @@
 //! Latency of single steps of clients, as multiples of a bare request and its answer: where one side waits for a timer of
 //! TCP, the multiple is large.
 //!
-//! Invariant: the bare request is measured in the same run and on the same broker.
+//! Invariant: the bare request is measured in the same run and on the same build. Each client has a broker of its own, so that
+//! no message that another one has left comes in its way.
 
 mod connection;
 mod programs;
@@ -141,25 +142,44 @@ fn measure(
     durable: bool,
     reps: usize,
 ) -> Fallible<(Times, Vec<Timed>)> {
-    if folder.is_dir() {
-        std::fs::remove_dir_all(folder)?;
-    }
-    let broker = Broker::configured(binary.to_owned(), programs::CONFIGURATION.to_owned())?;
-    let running = broker.start(folder, durable)?;
-    let port = running.port();
-    let bare = bare(port, BARE_REQUESTS * reps.max(1))?;
+    let brokers = Brokers { binary, folder, durable };
+    let bare = brokers.with(|port| bare(port, BARE_REQUESTS * reps.max(1)))?;
     let rounds = ROUNDS * reps.max(1);
+    let timed = |client: &str, steps: Fallible<Vec<StepTimes>>| Timed {
+        client: client.to_owned(),
+        steps: steps.map_err(|error| error.to_string()),
+    };
     let mut clients: Vec<Timed> = programs::installed(root)
         .into_iter()
         .map(|(client, program)| {
-            let steps = program.and_then(|program| program.run(folder, port, rounds));
-            Timed { client: client.to_owned(), steps: steps.map_err(|error| error.to_string()) }
+            let steps = program.and_then(|program| brokers.with(|port| program.run(folder, port, rounds)));
+            timed(client, steps)
         })
         .collect();
-    let steps = small_buffers::measure(port, rounds).map_err(|error| error.to_string());
-    clients.push(Timed { client: small_buffers::CLIENT.to_owned(), steps });
-    running.stop();
+    let steps = brokers.with(|port| small_buffers::measure(port, rounds));
+    clients.push(timed(small_buffers::CLIENT, steps));
     Ok((bare, clients))
+}
+
+/// Brokers of the build that is measured, one after the other, each on an empty folder.
+struct Brokers<'a> {
+    binary: &'a Path,
+    folder: &'a Path,
+    durable: bool,
+}
+
+impl Brokers<'_> {
+    /// Measures with a broker on this port.
+    fn with<T>(&self, measured: impl FnOnce(u16) -> Fallible<T>) -> Fallible<T> {
+        if self.folder.is_dir() {
+            std::fs::remove_dir_all(self.folder)?;
+        }
+        let broker = Broker::configured(self.binary.to_owned(), programs::CONFIGURATION.to_owned())?;
+        let running = broker.start(self.folder, self.durable)?;
+        let times = measured(running.port());
+        running.stop();
+        times
+    }
 }
 
 /// One message after the other on a connection that nothing slows down.

@@ -125,7 +125,7 @@ impl Program {
             let text = std::fs::read_to_string(&complained)?;
             return Err(format!("{status}: {}", text.lines().last().unwrap_or("it said nothing")).into());
         }
-        Ok(steps(&std::fs::read_to_string(&said)?))
+        steps(&std::fs::read_to_string(&said)?)
     }
 }
 
@@ -137,20 +137,21 @@ fn connection_string(port: u16) -> String {
     )
 }
 
-/// The steps that a program told, in the order in which each came first. Other lines are an SDK's own.
-pub(super) fn steps(said: &str) -> Vec<StepTimes> {
+/// The steps that a program told, in the order in which each came first. Other lines are an SDK's own. A time below nothing is an
+/// error: the program has met the message of another step.
+pub(super) fn steps(said: &str) -> Fallible<Vec<StepTimes>> {
     let mut all: Vec<(&str, Vec<Duration>)> = Vec::new();
     for line in said.lines() {
         let Some((name, Ok(ms))) = line.split_once('\t').map(|(name, ms)| (name, ms.parse::<f64>())) else {
             continue;
         };
-        let Ok(time) = Duration::try_from_secs_f64(ms / 1e3) else { continue };
+        let time =
+            Duration::try_from_secs_f64(ms / 1e3).map_err(|error| format!("{name}, {ms} ms: {error}"))?;
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, times)) => times.push(time),
             None => all.push((name, vec![time])),
         }
     }
-    all.into_iter()
-        .map(|(name, times)| StepTimes { name: name.to_owned(), times: Times::of(&times) })
-        .collect()
+    let steps = all.into_iter();
+    Ok(steps.map(|(name, times)| StepTimes { name: name.to_owned(), times: Times::of(&times) }).collect())
 }

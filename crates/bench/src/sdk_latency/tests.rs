@@ -13,10 +13,12 @@ fn percentiles_are_times_that_were_measured() {
 
 #[test]
 fn lines_of_the_measuring_program_are_read_and_log_lines_of_an_sdk_are_not() {
-    let said = "warning: something\npeek\t1.5\nschedule\t2\npeek\t2.5\npeek\tfast\npeek\t-1\n";
-    let found = programs::steps(said);
+    let said = "warning: something\npeek\t1.5\nschedule\t2\npeek\t2.5\npeek\tfast\n";
+    let found = programs::steps(said).unwrap();
     assert_eq!(found.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["peek", "schedule"]);
     assert_eq!(found[0].times, Times { p50_ms: 2.5, p99_ms: 2.5 });
+    let error = programs::steps("peek\t1.5\npeek\t-1\n").unwrap_err().to_string();
+    assert!(error.starts_with("peek, -1 ms: "), "{error}");
 }
 
 #[test]
