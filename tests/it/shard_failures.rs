@@ -183,6 +183,13 @@ fn while_a_shard_recovers_from_a_panic_those_of_another_go_on_and_nothing_accept
             neighbour.works();
             neighbour.end();
         }
+        let failed = shard_of(&broker, failing[0]).unwrap();
+        let (_, text) = ask_over(&mut connect(broker.http_address()), "GET /metrics", Some(&root()), "");
+        for shard in 0..2 {
+            let sample =
+                format!("ferrybus_shard_recoveries_total{{shard=\"{shard}\"}} {}", u8::from(shard == failed));
+            assert!(text.lines().any(|line| line == sample), "{sample}: {text}");
+        }
         assert_eq!(broker.stop(), Outcome::Stopped);
     }
 }
@@ -360,6 +367,7 @@ fn the_third_panic_of_a_shard_in_a_minute_ends_the_process_and_loses_nothing() {
         }
     }
     assert_eq!((panics(), recoveries()), (3, 2));
+    assert_eq!(lines_with(&["ERROR", SHARD, "the shard is not recovered any more"]), 1);
     let reason = "the journal failed, nothing is accepted until a restart";
     let unavailable = format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#);
     for path in ["/healthz", "/readyz", "/readyz/sends"] {

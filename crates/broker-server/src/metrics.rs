@@ -34,6 +34,8 @@ pub(crate) struct Metrics {
     pub(crate) journal_records: ByShard,
     /// Duration of one read of a journal by a reader thread, in seconds, by shard.
     pub(crate) journal_read: ByShard,
+    /// Recoveries of a shard after a panic in it, by shard.
+    pub(crate) recoveries: Family<[(&'static str, u16); 1], Counter>,
     /// AMQP connections that are open, by transport and log-in.
     pub(crate) open: Family<[Label; 2], Gauge>,
     /// AMQP connections that were begun, by transport.
@@ -60,6 +62,7 @@ impl Default for Metrics {
             journal_batch: ByShard::new_with_constructor(batch_sizes),
             journal_records: ByShard::new_with_constructor(record_counts),
             journal_read: ByShard::new_with_constructor(write_times),
+            recoveries: Family::default(),
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
@@ -98,6 +101,7 @@ pub(crate) struct ShardMetrics {
     journal_batch: Histogram,
     journal_records: Histogram,
     journal_read: Histogram,
+    recoveries: Counter,
 }
 
 impl ShardMetrics {
@@ -110,6 +114,7 @@ impl ShardMetrics {
             journal_batch: of(&metrics.journal_batch),
             journal_records: of(&metrics.journal_records),
             journal_read: of(&metrics.journal_read),
+            recoveries: metrics.recoveries.get_or_create(&[("shard", shard)]).clone(),
         }
     }
 
@@ -119,6 +124,11 @@ impl ShardMetrics {
         self.journal_write.observe(took.as_secs_f64());
         self.journal_batch.observe(bytes as f64);
         self.journal_records.observe(records as f64);
+    }
+
+    /// The shard has recovered after a panic.
+    pub(crate) fn recovered(&self) {
+        self.recoveries.inc();
     }
 
     /// One read of the journal by a reader thread is done.

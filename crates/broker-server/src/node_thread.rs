@@ -199,12 +199,17 @@ impl ShardRecovery {
     /// Runs the shard to its end.
     fn run(&self, stopping: &StopFlag) -> Ended {
         let executor = &self.parts.executor;
+        let shard = executor.shard();
         let mut panics = PanicHistory::default();
         loop {
             let mut recovers = false;
             let ended = executor.run_housekeeper(|ended| {
                 let is_durable = self.config.journal.durability != Durability::None;
-                recovers = ended == Ended::Panicked && is_durable && panics.may_recover(clock::instant());
+                let has_panicked = ended == Ended::Panicked;
+                recovers = has_panicked && is_durable && panics.may_recover(clock::instant());
+                if has_panicked && !recovers {
+                    error!(shard, "the shard is not recovered any more; the broker ends");
+                }
                 recovers
             });
             if !recovers || stopping.wait(PAUSE) {
@@ -212,7 +217,7 @@ impl ShardRecovery {
             }
             match self.node_driver() {
                 Ok(node_driver) => {
-                    let shard = executor.shard();
+                    executor.metrics().recovered();
                     warn!(shard, "the shard has recovered from its journal; its clients connect again");
                     executor.begin(node_driver);
                 }

@@ -133,6 +133,8 @@ pub(crate) fn render(snapshot: MetricsSnapshot) -> Vec<String> {
     histogram("journal_batch_records", records, None, &metrics.journal_records);
     let reads = "Time of one read of the journal by the threads that read for deliveries and peeks";
     histogram("journal_read_time", reads, seconds(), &metrics.journal_read);
+    let recoveries = "Recoveries of a shard after a failure of the broker";
+    registry.register("shard_recoveries", recoveries, metrics.recoveries.clone());
     registry.register("connections", "Open AMQP connections", metrics.open.clone());
     registry.register("connections_opened", "AMQP connections begun", metrics.begun.clone());
     registry.register("connections_refused", "Connections refused", metrics.refused.clone());
