@@ -2,11 +2,14 @@
 
 use std::io::Write as _;
 
+use broker_core::EntitySettings;
+use broker_server::{EntityPlan, NamespacePlan, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::{
-    broker::{Broker, config},
+    broker::{Broker, Folder, config, durable},
     http::{ask, connect, root, whole_answer},
+    token_hosts::plan,
 };
 
 const ROOT: &str = "/$ferrybus/namespaces";
@@ -34,7 +37,7 @@ fn tagged(broker: &Broker, request: &str, header: &str, body: &str) -> (u16, Str
 fn a_host_name_that_leads_to_another_namespace_is_refused_with_both() {
     // Names are unique among shards, too.
     for shards in [1, 2] {
-        let broker = Broker::of(&broker_server::ServerConfig { shards, ..config() });
+        let broker = Broker::of(&ServerConfig { shards, ..config() });
         let hosts = |hosts: &[&str]| json!({ "hostnames": hosts });
         assert_eq!(put(&broker, "team-a", &hosts(&["a.example", "alpha"])).0, 201);
         assert_eq!(put(&broker, "team-b", &hosts(&["b.example"])).0, 201);
@@ -129,4 +132,27 @@ fn pages_have_each_namespace_once_in_the_order_of_names() {
     }
     assert_eq!(found, ["a", "B", "c", "d-1", "D-2", "default", "e"]);
     assert_eq!(pages, 4);
+}
+
+#[test]
+fn a_start_creates_the_entities_of_every_configured_namespace_that_do_not_exist() {
+    let folder = Folder::new();
+    let planned = |names: &[&str]| {
+        let queue = |name: &&str| EntityPlan::queue(*name, EntitySettings::default());
+        let namespaces = ["team-a", "team-b"].map(|namespace| NamespacePlan {
+            entities: names.iter().map(queue).collect(),
+            ..plan(namespace)
+        });
+        let start =
+            ServerConfig { auto_create: false, namespaces: namespaces.to_vec(), ..durable(&folder.0) };
+        let broker = Broker::of(&start);
+        for namespace in ["team-a", "team-b"] {
+            let (_, text) = ask(broker.address, &format!("GET {ROOT}/{namespace}"), "");
+            let entities = serde_json::from_str::<Value>(&text).unwrap()["usage"]["entities"].as_u64();
+            assert_eq!(entities, Some(names.len() as u64), "{namespace}");
+        }
+        broker.stop();
+    };
+    planned(&["first"]);
+    planned(&["first", "second"]);
 }

@@ -43,7 +43,7 @@ pub struct NamespacePlan {
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
-    /// Entities to create when the namespace is new, topics before their subscriptions.
+    /// Entities to create where they do not exist, topics before their subscriptions; at a reload, where the namespace is new.
     pub entities: Vec<EntityPlan>,
 }
 

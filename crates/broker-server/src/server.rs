@@ -82,10 +82,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Recovers the journal, starts the threads, creates the configured entities that do not exist, and listens.
+    /// Recovers the journal, starts the threads, creates the configured namespaces and entities that do not exist, and
+    /// listens.
     pub fn start(config: &ServerConfig) -> Result<Self, StartError> {
         let mut prepared = Self::prepare(config)?;
         prepared.create(&config.entities)?;
+        for plan in &config.namespaces {
+            prepared.select_namespace(&plan.name)?;
+            prepared.create(&plan.entities)?;
+        }
         prepared.listen()
     }
 
