@@ -2,13 +2,16 @@
 
 use std::io::Write as _;
 
+use amqp_codec::performative::Performative;
 use broker_core::EntitySettings;
 use broker_server::{EntityPlan, NamespacePlan, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::{
-    broker::{Broker, Folder, config, durable},
+    broker::{Broker, Folder, QUEUE, config, durable},
     http::{ask, connect, root, whole_answer},
+    message::message,
+    team::{self, Team},
     token_hosts::plan,
 };
 
@@ -155,4 +158,34 @@ fn a_start_creates_the_entities_of_every_configured_namespace_that_do_not_exist(
     };
     planned(&["first"]);
     planned(&["first", "second"]);
+}
+
+#[test]
+fn nothing_is_accepted_any_more_once_the_answer_says_that_a_namespace_is_held_or_deleted() {
+    let broker = team::broker();
+    // Often, for the word to leave reaches a connection a moment after the answer.
+    for round in 0..150 {
+        let team = Team::create(&broker, "team-a");
+        let mut client = team.plain();
+        client.sender(1, QUEUE);
+        client.accepted(1, &["before"]);
+        let delete = || assert_eq!(ask(broker.address, &format!("DELETE {ROOT}/team-a"), "").0, 202);
+        let is_held = round % 2 == 0;
+        if is_held {
+            assert_eq!(put(&broker, "team-a", &json!({ "held": true })).0, 200);
+        } else {
+            delete();
+        }
+        client.send(1, false, &message("never"));
+        let last =
+            |frame: &Performative| matches!(frame, Performative::Disposition(_) | Performative::Close(_));
+        let told = client.wire.until(last).unwrap().performative;
+        let Performative::Close(close) = told else { panic!("accepted in round {round}: {told:?}") };
+        let text = close.error.unwrap().description.unwrap();
+        let reason = if is_held { "is held for maintenance" } else { "the namespace has been deleted" };
+        assert!(text.contains(reason), "{text}");
+        if is_held {
+            delete();
+        }
+    }
 }

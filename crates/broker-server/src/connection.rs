@@ -315,6 +315,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         let mut done = self.gateway.work_done();
         self.gateway.give_work(self.turn.budget());
         self.gateway.limit_unfinished_bytes(self.unfinished.limit());
+        if let Some(reason) = self.placer.take_reason_to_leave() {
+            self.gateway.close(now, reason);
+        }
         match input {
             Some(input) => {
                 self.received += input.len() as u64;
@@ -347,7 +350,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 drop(tell.send(report));
             }
             ControlMessage::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
-            ControlMessage::LeaveNamespace(reason) => self.gateway.close(self.clock.now(), reason),
+            ControlMessage::LeaveNamespace(reason) if self.placer.leave() => {
+                self.gateway.close(self.clock.now(), reason);
+            }
+            ControlMessage::LeaveNamespace(_) => {}
             ControlMessage::End => self.gateway.close(self.clock.now(), CloseReason::Operator),
         }
     }
@@ -363,7 +369,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             self.gateway.handle_placement(now, placement);
             // It may have been closed to connections before this one was listed.
-            if let Some(reason) = entered.and_then(|namespace| reason_to_leave(&namespace)) {
+            if let Some(reason) = entered.and_then(|namespace| reason_to_leave(&namespace))
+                && self.placer.leave()
+            {
                 self.gateway.close(now, reason);
             }
         }

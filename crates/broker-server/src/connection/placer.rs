@@ -27,6 +27,8 @@ pub(crate) struct Placer {
     /// TLS server name, or host of the HTTP request that became the connection.
     first_sign: Option<Box<str>>,
     placed: Option<(Arc<ServedNamespace>, CountGuard)>,
+    /// The connection was told to leave its namespace.
+    has_left: bool,
 }
 
 impl Placer {
@@ -36,7 +38,7 @@ impl Placer {
         connection_limit: Arc<ConnectionLimit>,
         first_sign: Option<Box<str>>,
     ) -> Self {
-        Self { directory, connection_limit, first_sign, placed: None }
+        Self { directory, connection_limit, first_sign, placed: None, has_left: false }
     }
 
     /// The namespace with which the connection begins, before its client has said anything.
@@ -53,6 +55,19 @@ impl Placer {
     /// The namespace in which the connection was placed.
     pub(crate) fn placed(&self) -> Option<&Arc<ServedNamespace>> {
         self.placed.as_ref().map(|(namespace, _)| namespace)
+    }
+
+    /// Reason for which the connection takes nothing more of its client: its namespace is held or deleted. Given once. Somebody who
+    /// was answered that it is sees no later send accepted, however late the word to leave reaches the connection.
+    pub(crate) fn take_reason_to_leave(&mut self) -> Option<CloseReason> {
+        let reason =
+            self.placed().filter(|namespace| !namespace.is_open()).and_then(|it| reason_to_leave(it))?;
+        self.leave().then_some(reason)
+    }
+
+    /// The connection leaves its namespace. False: it did before.
+    pub(crate) const fn leave(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_left, true)
     }
 
     /// Answers a gateway.

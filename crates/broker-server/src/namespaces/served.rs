@@ -4,7 +4,7 @@
 
 use std::sync::{
     Arc, PoisonError, RwLock,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use amqp_gateway::{GatewayConfig, GatewayNamespace};
@@ -34,6 +34,8 @@ pub(crate) struct ServedNamespace {
     gateway_work: AtomicU64,
     /// Those refused for the sake of other namespaces.
     beyond_share: AtomicUsize,
+    /// Clients may stay: what the definition says, for those who ask with everything that they read.
+    is_open: AtomicBool,
     definition: RwLock<Arc<NamespaceDefinition>>,
 }
 
@@ -70,6 +72,7 @@ impl ServedNamespace {
             refused_connections: AtomicUsize::new(0),
             gateway_work: AtomicU64::new(0),
             beyond_share: AtomicUsize::new(0),
+            is_open: AtomicBool::new(may_be_used(&definition)),
             definition: RwLock::new(Arc::new(definition)),
         };
         served.take_limits();
@@ -88,6 +91,7 @@ impl ServedNamespace {
 
     /// The definition has changed. True if a key of it permits less than before, or is gone.
     pub(crate) fn apply(&self, definition: NamespaceDefinition) -> bool {
+        self.is_open.store(may_be_used(&definition), Ordering::Release);
         *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
         self.take_limits();
         self.take_keys()
@@ -106,10 +110,10 @@ impl ServedNamespace {
         self.authority.set_namespace_rules(keys)
     }
 
-    /// Whether clients may connect.
+    /// Whether clients may connect, and those that are connected may stay.
+    #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        let definition = self.definition();
-        definition.state == NamespaceState::Active && !definition.settings.held
+        self.is_open.load(Ordering::Acquire)
     }
 
     /// A place for one more connection, where its share of those of the broker is so many at the moment.
@@ -162,4 +166,9 @@ impl ServedNamespace {
             config: Arc::clone(&self.gateway),
         }
     }
+}
+
+/// Whether a namespace so defined takes clients.
+fn may_be_used(definition: &NamespaceDefinition) -> bool {
+    definition.state == NamespaceState::Active && !definition.settings.held
 }
