@@ -434,7 +434,7 @@ fn a_log_in_that_a_reload_takes_from_one_namespace_goes_on_in_the_other() {
     assert_eq!(lost(&mut users[0]), UNAUTHORIZED);
     assert_eq!(lost(&mut owners[0]), UNAUTHORIZED);
     assert_eq!(lost(&mut tokens[0].client), UNAUTHORIZED);
-    // What the others have open is as it was, and new ones are let in to that namespace alone.
+    // Open links of the others are as they were, and new ones are let in to that namespace alone.
     users[1].accepted(9, &["by the user"]);
     owners[1].accepted(9, &["by the owner"]);
     let token = world.provider.token(&["a-and-b"], 600);

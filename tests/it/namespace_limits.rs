@@ -284,7 +284,7 @@ fn a_connection_beyond_the_limit_is_refused_until_one_ends() {
         }
         assert_eq!(team.metric("connections"), Some(2), "{case}");
         assert_eq!(team.limit_metric("max_connections"), Some(2), "{case}");
-        // What is open goes on, and so do HTTP and the other namespace.
+        // Open connections go on, and so do HTTP and the other namespace.
         assert_eq!(first.offer(0, &message("m")), Some(DeliveryState::Accepted), "{case}");
         assert_eq!(team.ask(&format!("GET /{QUEUE}"), "").0, 200, "{case}");
         drop(Peer::new(&other, dialect));
@@ -423,7 +423,7 @@ fn limits_below_what_is_there_refuse_what_is_new_and_disturb_nothing_else() {
         let later = schedule(&["new"], Duration::from_secs(3_600));
         let scheduled = outcome(&manager.manage(node, "com.microsoft:schedule-message", &later));
         assert_eq!(scheduled, (403, Some(REFUSED.to_owned())), "{case}");
-        // What is there is received, settled in each way, locked on, changed and deleted.
+        // Stored messages are received, settled in each way and locked on; entities are changed and deleted.
         let outcomes = match dialect {
             None => [modified(Some(true), None), DeliveryState::Released, DeliveryState::Rejected(None)],
             Some(dialect) => [(dialect.abandon)(), (dialect.defer)(), (dialect.dead_letter)()],

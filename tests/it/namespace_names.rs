@@ -253,7 +253,7 @@ fn the_default_namespace_is_there_by_its_name_and_cannot_be_deleted() {
     assert_eq!(names(&broker), ["default"]);
 }
 
-/// What leads to which namespace: `None` is a host that leads nowhere, and so to the default one where that may be.
+/// Hosts, and the namespaces to which they lead: `None` is a host that leads nowhere, and so to the default one where that may be.
 const HOSTS: [(&str, Option<&str>); 32] = [
     ("team-a", Some("team-a")),
     ("TEAM-A", Some("team-a")),

@@ -391,7 +391,7 @@ pub(crate) fn settles(sdk: &PlainSdk) {
     }
 }
 
-/// What a closed receiver left open comes again, in its order, and does not count as failed.
+/// Messages that a closed receiver left unsettled come again, in their order, and do not count as failed.
 pub(crate) fn gives_back_what_it_leaves(sdk: &PlainSdk) {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, sdk);

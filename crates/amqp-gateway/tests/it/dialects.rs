@@ -113,7 +113,7 @@ fn what_cannot_be_delivered_here_goes_to_the_dead_letters_with_a_reason() {
 
 #[test]
 fn unsettled_messages_of_a_plain_link_return_when_it_goes() {
-    // What it counts where the receiver detaches, and where it is lost.
+    // The delivery count where the receiver detaches, and where it is lost.
     let cases =
         [(None, [0, 0]), (Some(DeliveryState::Released), [0, 0]), (Some(modified(Some(true), None)), [0, 1])];
     for (default_outcome, counts) in cases {

@@ -61,7 +61,7 @@ fn ask(broker: &Broker, request: &str, body: &Value) -> (u16, Value) {
     try_ask(broker, request, body).expect("an answer")
 }
 
-/// What an administrator is shown of a namespace.
+/// The namespace as an administrator sees it; `None`: there is none.
 fn shown(broker: &Broker, namespace: &str) -> Option<Value> {
     let (status, found) = ask(broker, &format!("GET {ROOT}/{namespace}"), &Value::Null);
     assert!(matches!(status, 200 | 404), "{status} {found}");
@@ -121,12 +121,12 @@ fn while_sends_are_refused_for_want_of_space_each_change_of_a_namespace_is_made_
     folder.write("ferrybus.toml", &configuration("3 MiB"));
     let disk = SmallDisk::new(&folder);
     let broker = disk.broker(&folder);
-    for name in ["team", "doomed"] {
+    for name in ["team", "leaving"] {
         let (status, found) = ask(&broker, &format!("PUT {ROOT}/{name}"), &json!({ "shard": 1 }));
         assert_eq!((status, found["shard"].as_u64()), (201, Some(1)), "{found}");
     }
     assert_eq!(ask(&broker, &format!("PUT {ROOT}/team/keys/old"), &json!({ "rights": ["send"] })).0, 201);
-    assert!(is_accepted(&mut sender(&broker, "doomed"), 0, 0));
+    assert!(is_accepted(&mut sender(&broker, "leaving"), 0, 0));
     let mut wire = sender(&broker, "team");
     let count = (0..MOST).find(|number| !is_accepted(&mut wire, *number, *number)).unwrap();
     assert!(count > 50, "{count} messages fit");
@@ -145,7 +145,7 @@ fn while_sends_are_refused_for_want_of_space_each_change_of_a_namespace_is_made_
         (format!("PUT {ROOT}/team"), open, 200),
         (format!("PUT {ROOT}/team/keys/app"), json!({ "rights": ["send", "listen"] }), 201),
         (format!("DELETE {ROOT}/team/keys/old"), none.clone(), 200),
-        (format!("DELETE {ROOT}/doomed"), none, 202),
+        (format!("DELETE {ROOT}/leaving"), none, 202),
     ];
     let mut primary = String::new();
     for (request, body, expected) in changes {
@@ -155,7 +155,7 @@ fn while_sends_are_refused_for_want_of_space_each_change_of_a_namespace_is_made_
             primary = text.to_owned();
         }
     }
-    until_gone(&broker, "doomed");
+    until_gone(&broker, "leaving");
     let check = |broker: &Broker| {
         assert_eq!(shown(broker, "new").unwrap()["limits"]["max_bytes"], 4096);
         assert_eq!(shown(broker, "near").unwrap()["shard"], 0);
@@ -164,7 +164,7 @@ fn while_sends_are_refused_for_want_of_space_each_change_of_a_namespace_is_made_
         assert_eq!((&team["limits"]["max_entities"], &team["held"]), (&json!(5), &json!(false)));
         assert_eq!(names_of_keys(broker, "team"), ["app"]);
         assert!(lets_in(broker, "team", ("app", &primary)) && !lets_in(broker, "team", ("app", "wrong")));
-        assert_eq!(shown(broker, "doomed"), None);
+        assert_eq!(shown(broker, "leaving"), None);
         assert_eq!(stored(broker, "team"), u64::from(count));
     };
     check(&broker);
@@ -308,7 +308,7 @@ fn a_change_for_which_there_is_no_space_is_there_as_a_whole_after_the_next_start
         let mut team = settings(0);
         team["shard"] = 1.into();
         assert_eq!(ask(&broker, &format!("PUT {ROOT}/team"), &team).0, 201);
-        // What is alive keeps the journal from using its files again.
+        // Records that are alive keep the journal from using its files again.
         let mut wires = ["team", "default"].map(|namespace| sender(&broker, namespace));
         for number in 0..60 {
             assert!(is_accepted(&mut wires[0], number, number));
