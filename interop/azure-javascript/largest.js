@@ -73,7 +73,7 @@ queueCase("largest-message", { max_message_bytes: LIMIT }, async ({ broker, clie
   for (const isLowered of [false, true]) {
     for (let sent = 0; sent < 4; sent++) await sender.sendMessages(filled(length));
     if (isLowered) {
-      broker.limitMessages(queue, LOWERED);
+      await broker.limitMessages(queue, LOWERED);
       const later = client.createSender(queue);
       assert.equal((await later.createMessageBatch()).maxSizeInBytes, LOWERED);
       await rejects(later.sendMessages(filled(LOWERED)), "MessageSizeExceeded");

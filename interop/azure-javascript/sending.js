@@ -2,11 +2,11 @@
 // What is sent comes as it was, or is refused.
 
 const assert = require("node:assert/strict");
-const childProcess = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
 const Long = require("long");
 const { SHORT_LOCK } = require("../lib/cases.js");
+const { run } = require("../lib/programs.js");
 const { bodies, many, one, queueCase, rejects, suite } = require("./steps.js");
 
 queueCase("send-one", async ({ sender, receiver }) => {
@@ -135,6 +135,6 @@ suite.case("documented-program", async ({ broker, queue }) => {
   const page = fs.readFileSync(path.join(__dirname, "..", "..", "README.md"), "utf8");
   const program = page.split("```javascript\n")[1].split("\n```\n")[0];
   const played = program.replaceAll("sb://localhost", `sb://localhost:${broker.port}`).replaceAll('"orders"', `"${queue}"`);
-  const done = childProcess.spawnSync(process.execPath, ["-e", played], { cwd: __dirname, encoding: "utf8", timeout: 60_000 });
+  const done = await run(process.execPath, ["-e", played], { cwd: __dirname });
   assert.deepEqual([done.status, done.stdout], [0, "an order\n"], done.stderr);
 });

@@ -2,13 +2,13 @@
 // Three namespaces of one broker: each with its queue of one name and its own key, and with limits.
 
 const assert = require("node:assert/strict");
-const childProcess = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
 const { ServiceBusClient } = require("@azure/service-bus");
 const WebSocket = require("ws");
 const { pause } = require("../lib/broker.js");
 const { QUEUE, withThreeNamespaces } = require("../lib/namespaces.js");
+const { run } = require("../lib/programs.js");
 const { PlainWebSocket } = require("./login.js");
 const { bodies, certificate, one, rejects, suite } = require("./steps.js");
 
@@ -152,6 +152,60 @@ suite.case("namespace-max-connections", async ({ tls }) => {
   });
 });
 
+/** What fails with the SDK's own error for a limit, which it does not try again. */
+async function overQuota(promise, text) {
+  await assert.rejects(promise, ({ name, code, retryable, message }) => {
+    assert.deepEqual([name, code, retryable], ["ServiceBusError", "QuotaExceeded", false], message);
+    assert.match(message, text);
+    return true;
+  });
+}
+
+suite.case("namespace-limits-web-socket", async ({ tls }) => {
+  const options = { webSocketOptions: { webSocket: tls ? WebSocket : PlainWebSocket } };
+  const bytes = async (teamA, teamB, client) => {
+    const sender = client.createSender(QUEUE);
+    await teamA.put({ max_bytes: 20_000 });
+    await sender.sendMessages({ body: LARGE });
+    await overQuota(sender.sendMessages({ body: LARGE }), /takes at most 20000/);
+    await withTeam(teamB, tls, (other) => other.createSender(QUEUE).sendMessages({ body: LARGE }), options);
+    const receiver = client.createReceiver(QUEUE);
+    await receiver.completeMessage(await one(receiver));
+    await sender.sendMessages({ body: "there is room" });
+  };
+  const entities = async (teamA, client) => {
+    await teamA.put({ max_entities: 1 });
+    // On a broker that creates queues by itself, a sender to another one is an entity more.
+    const second = client.createSender("second");
+    await overQuota(second.sendMessages({ body: "never" }), /The limit of 1 entities is reached/);
+    await client.createSender(QUEUE).sendMessages({ body: "the first queue goes on" });
+    await teamA.put({ max_entities: 2 });
+    await second.sendMessages({ body: "there is room" });
+    assert.deepEqual(bodies(await client.createReceiver("second").peekMessages(10)), ["there is room"]);
+  };
+  const connections = async (teamA, client) => {
+    await teamA.put({ max_connections: 1 });
+    const use = async (other) => {
+      const late = other.createSender(QUEUE);
+      await turnedAway(late.sendMessages({ body: "never" }), /ConnectionsQuotaExceeded/);
+      await client.createSender(QUEUE).sendMessages({ body: "the first client goes on" });
+      await teamA.put({ max_connections: 2 });
+      await late.sendMessages({ body: "there is room" });
+    };
+    const retryOptions = { ...TWICE.retryOptions, timeoutInMs: 20_000 };
+    await withTeam(teamA, tls, use, { ...options, retryOptions });
+  };
+  const use = (broker, [, teamA, teamB]) => {
+    const all = async (client) => {
+      await bytes(teamA, teamB, client);
+      await entities(teamA, client);
+      await connections(teamA, client);
+    };
+    return withTeam(teamA, tls, all, options);
+  };
+  await withThreeNamespaces(certificate, use, { autoCreate: true });
+});
+
 suite.case("documented-namespaces", async () => {
   const page = fs.readFileSync(path.join(__dirname, "..", "..", "docs", "features", "namespaces.md"), "utf8");
   const program = page.split("```javascript\n")[1].split("\n```\n")[0];
@@ -159,7 +213,7 @@ suite.case("documented-namespaces", async () => {
     for (const [team, text] of [[teamA, "tea"], [teamB, "coffee"]]) {
       // Behind `-e` the first argument of a program has the place of its path: a word stands for that.
       const words = ["-e", program, "team.js", team.connectionString({ tls: false }), text];
-      const done = childProcess.spawnSync(process.execPath, words, { cwd: __dirname, encoding: "utf8", timeout: 60_000 });
+      const done = await run(process.execPath, words, { cwd: __dirname });
       assert.deepEqual([done.status, done.stdout], [0, `${text}\n`], done.stderr);
     }
   });

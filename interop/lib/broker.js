@@ -11,6 +11,7 @@ const fs = require("node:fs");
 const net = require("node:net");
 const os = require("node:os");
 const path = require("node:path");
+const { output } = require("./programs.js");
 
 const KEY_NAME = "RootManageSharedAccessKey";
 const KEY = "SAS_KEY_VALUE";
@@ -183,10 +184,10 @@ class Broker {
   }
 
   /** Changes the largest message that a queue takes, in bytes, as an operator does. */
-  limitMessages(queue, most) {
+  async limitMessages(queue, most) {
     const words = ["queue", "update", queue, "--max-message-bytes", String(most)];
     const login = ["--connection-string", this.connectionString()];
-    childProcess.execFileSync(binary(), [...words, ...login], { stdio: "pipe" });
+    await output(binary(), [...words, ...login]);
   }
 
   /** Has something go wrong: `entity`, and `count` or `for_ms`. */

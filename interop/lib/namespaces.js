@@ -2,8 +2,8 @@
 // One broker with three namespaces, each with a queue `orders`, and a key of one name with a text of its own: the twin
 // of `namespaces.py`, which says how clients reach them.
 
-const childProcess = require("node:child_process");
 const { Broker, KEY, KEY_NAME, binary } = require("./broker.js");
+const { output } = require("./programs.js");
 
 const QUEUE = "orders";
 const DOMAIN = "bus.example.org";
@@ -39,18 +39,19 @@ async function created(broker, name, host) {
   const namespace = new Namespace(broker, name, host, primary);
   // Over AMQP and with the team's own key, as the team would.
   const words = ["queue", "create", QUEUE, "--connection-string", namespace.connectionString({ tls: false })];
-  childProcess.execFileSync(binary(), words, { stdio: "pipe", timeout: 30_000 });
+  await output(binary(), words);
   return namespace;
 }
 
-/** Gives the broker, and its namespaces in the order default, team-a, team-b, to `use`. */
-async function withThreeNamespaces(certificate, use) {
+/** Gives the broker, and its namespaces in the order default, team-a, team-b, to `use`. `options` are more of the broker's. */
+async function withThreeNamespaces(certificate, use, options = {}) {
   const addresses = ["127.0.0.1", ...Object.values(HOSTS)];
   const broker = await Broker.start({ [QUEUE]: {} }, {
     certificate,
     names: CERTIFIED,
     addresses,
     moreConfig: CONFIG,
+    ...options,
   });
   try {
     const namespaces = [new Namespace(broker, "default", "localhost", KEY)];

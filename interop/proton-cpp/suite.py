@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
 from cases import Suite
-from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart
+from external import EVERYWHERE, LARGEST_MESSAGE, declare, declare_restart, declare_with_namespaces
 
 program = [str(HERE / "build" / "suite")]
 suite = Suite("proton-cpp", anonymous=True)
@@ -33,6 +33,7 @@ declare(
     },
 )
 declare_restart(suite, program)
+declare_with_namespaces(suite, program, "namespaces")
 
 suite.skip("send-batch", "Proton for C++ cannot set the message format of a transfer")
 suite.skip("transaction-commit", "Proton for C++ 0.37 has no API for transactions")

@@ -90,7 +90,7 @@ function declare(suite) {
     for (const isLowered of [false, true]) {
       for (let sent = 0; sent < 4; sent++) accepted(await client.send(sender, ofSize(LIMIT)));
       if (isLowered) {
-        broker.limitMessages(queue, LOWERED);
+        await broker.limitMessages(queue, LOWERED);
         const later = await client.sender(queue);
         assert.equal(announced(later), LOWERED);
         await tooLarge(client, later, LOWERED + 1);

@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -113,6 +114,16 @@ final class Client {
             messages.forEach(message -> bodies.add(text(message)));
         }
         return bodies;
+    }
+
+    /** Peeks until the entity is empty: a handler is done before the SDK has completed its message. */
+    static void settled(IMessageReceiver receiver) throws Exception {
+        Instant end = Instant.now().plusSeconds(30);
+        List<String> left = peeked(receiver, 1, 10);
+        while (!left.isEmpty()) {
+            demand(Instant.now().isBefore(end), "not settled: " + left);
+            left = peeked(receiver, 1, 10);
+        }
     }
 
     static void demand(boolean holds, String otherwise) {

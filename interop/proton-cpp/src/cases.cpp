@@ -231,17 +231,6 @@ void plain_log_in(const setting& where) {
     REQUIRE(accept_one(c, c.open_receiver(where.queue)) == "with a key");
 }
 
-// Expects `step` to be refused with a text that contains `condition`.
-void expect_refusal(const std::function<void()>& step, const std::string& condition) {
-    try {
-        step();
-    } catch (const refused& error) {
-        if (std::string(error.what()).find(condition) == std::string::npos) throw;
-        return;
-    }
-    throw std::runtime_error("not refused with " + condition);
-}
-
 void wrong_key(const setting& where) {
     expect_refusal([&] { client c(where, {where.key_name, "WRONG_KEY"}); },
                    "amqp:unauthorized-access");
@@ -530,6 +519,7 @@ const std::map<std::string, std::function<void(const setting&)>> CASES{
     {"two-competing-receivers", two_competing_receivers},
     {"plain-log-in", plain_log_in},
     {"wrong-key", wrong_key},
+    {"namespaces", namespaces},
     {"missing-queue", missing_queue},
     {"oversized-message", oversized_message},
     {"large-message", large_message},

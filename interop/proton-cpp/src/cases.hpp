@@ -7,5 +7,6 @@
 // Plays one case; throws when it fails.
 void play(const std::string& name, const setting& where);
 
-// The case of `largest.cpp`.
+// The cases of `largest.cpp` and `teams.cpp`.
 void largest_message(const setting& where);
+void namespaces(const setting& where);

@@ -39,6 +39,7 @@ proton::connection_options log_in_options(const setting& where, const log_in& wh
     proton::connection_options options;
     // A subscriber is known again by it.
     options.container_id("proton-cpp-" + where.queue);
+    if (!where.virtual_host.empty()) options.virtual_host(where.virtual_host);
     options.sasl_enabled(true);
     if (who.user.empty()) {
         options.sasl_allowed_mechs("ANONYMOUS");

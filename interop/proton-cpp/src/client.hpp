@@ -46,6 +46,7 @@ struct refused : std::runtime_error {
 struct setting {
     std::string url, ca, queue, key_name, key;
     bool tls;
+    std::string virtual_host = "";  // empty: Proton names the host of the URL
     static setting from_environment();
 };
 

@@ -2,6 +2,7 @@
 
 // What the cases do over and over.
 
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -69,6 +70,17 @@ inline std::string accept_one(client& c, receiver_id receiver) {
     const received got = c.receive(receiver);
     c.accept(got.delivery);
     return body(got.message);
+}
+
+// Expects `step` to be refused with a text that contains `condition`.
+inline void expect_refusal(const std::function<void()>& step, const std::string& condition) {
+    try {
+        step();
+    } catch (const refused& error) {
+        if (std::string(error.what()).find(condition) == std::string::npos) throw;
+        return;
+    }
+    throw std::runtime_error("not refused with " + condition);
 }
 
 // Requests to a queue's `$management` node.

@@ -90,13 +90,13 @@ final class Failures {
         options.reconnectOptions().reconnectDelay(20).useReconnectBackOff(false).maxReconnectAttempts(500);
         List<String> bodies = Arrays.asList(Broker.numbers(900));
         Set<String> received = new HashSet<>();
-        try (Connection connection = Broker.connect(options); Connection sending = Broker.connect(options)) {
-            Receiver receiver = Broker.receiver(connection, queue);
-            Thread listener = new Thread(() -> listen(receiver, received));
+        try (LastingLink<Receiver> receiving = new LastingLink<>(options, own -> Broker.receiver(own, queue));
+                LastingLink<Sender> sending = new LastingLink<>(options, own -> Broker.sender(own, queue))) {
+            Thread listener = new Thread(() -> listen(receiving, received));
+            listener.setDaemon(true);
             listener.start();
-            Sender sender = Broker.sender(sending, queue);
             for (int number = 0; number < bodies.size(); number++) {
-                sendUntilAnswered(sender, bodies.get(number));
+                sendUntilAnswered(sending, bodies.get(number));
                 if (number % 300 == 150) {
                     Broker.say("sent " + number);
                 }
@@ -115,32 +115,34 @@ final class Failures {
         Broker.same(Broker.browsed(Broker.deadLetters(queue)), List.of(), "dead letters");
     }
 
-    private static void sendUntilAnswered(Sender sender, String body) throws ClientException {
+    private static void sendUntilAnswered(LastingLink<Sender> sending, String body) throws Exception {
         for (int tries = 1; ; tries++) {
             try {
-                sender.send(Message.create(body)).awaitAccepted();
-                return;
+                if (sending.play(sender -> sender.send(Message.create(body)).awaitAccepted())) {
+                    return;
+                }
             } catch (ClientException error) {
                 Broker.demand(tries < 10, "the send of " + body + " fails again and again: " + error);
             }
         }
     }
 
-    /** Accepts all that comes, until the connection is closed. */
-    private static void listen(Receiver receiver, Set<String> received) {
-        while (true) {
+    /** Accepts all that comes, until the link is closed. */
+    private static void listen(LastingLink<Receiver> receiving, Set<String> received) {
+        while (!receiving.isClosed()) {
             try {
-                Delivery delivery = receiver.receive();
-                String body = Broker.text(delivery);
-                synchronized (received) {
-                    received.add(body);
-                    received.notifyAll();
-                }
-                delivery.accept();
-            } catch (ClientException error) {
-                if (error.toString().contains("closed")) {
-                    return;
-                }
+                receiving.play(receiver -> {
+                    Delivery delivery = receiver.receive();
+                    String body = Broker.text(delivery);
+                    // First, for the connections are closed when all have come.
+                    delivery.accept();
+                    synchronized (received) {
+                        received.add(body);
+                        received.notifyAll();
+                    }
+                });
+            } catch (Exception error) {
+                // The connection is lost: the client opens it again.
             }
         }
     }
