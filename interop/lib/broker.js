@@ -23,28 +23,45 @@ const STOP_MS_MAX = 15_000;
 // connections; `broker.py` says why.
 const PORT_MIN = 20_000;
 const PORT_MAX = 29_999;
+const PORTS_OF_BLOCK = 50;
 
 const brokers = new Set();
 process.on("exit", () => brokers.forEach((broker) => broker.remove()));
 
-function canListen(port) {
+/** Listens on a port of the loopback address; `undefined` where somebody else does. */
+function listening(port) {
   return new Promise((resolve) => {
-    const probe = net.createServer();
-    probe.once("error", () => resolve(false));
-    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+    const server = net.createServer();
+    server.once("error", () => resolve(undefined));
+    server.listen(port, "127.0.0.1", () => resolve(server));
   });
 }
 
-// Nobody listens yet on what was given out a moment ago.
-const given = new Set();
+// The ports that are left of the blocks of this process.
+const ports = [];
 
 /** A TCP port on the loopback address that nobody listens on, a new one each time. */
 async function freePort() {
+  for (;;) {
+    if (ports.length === 0) await takeBlock();
+    const port = ports.pop();
+    const probe = port && (await listening(port));
+    if (!probe) continue;
+    await new Promise((resolve) => probe.close(resolve));
+    return port;
+  }
+}
+
+/** Listens on the first port of a block for as long as the process lasts: it has the others, as `broker.py` says. */
+async function takeBlock() {
+  const blocks = Math.floor((PORT_MAX - PORT_MIN + 1) / PORTS_OF_BLOCK);
   for (let attempt = 0; attempt < 1000; attempt++) {
-    const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN + 1));
-    if (given.has(port)) continue;
-    given.add(port);
-    if (await canListen(port)) return port;
+    const first = PORT_MIN + PORTS_OF_BLOCK * Math.floor(Math.random() * blocks);
+    const held = await listening(first);
+    if (!held) continue;
+    held.unref();
+    for (let port = first + 1; port < first + PORTS_OF_BLOCK; port++) ports.push(port);
+    return;
   }
   throw new Error(`no free port between ${PORT_MIN} and ${PORT_MAX}`);
 }

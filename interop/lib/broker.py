@@ -32,27 +32,43 @@ STOP_SECONDS_MAX = 15
 # connections: a client that reconnects while the broker is down could
 # otherwise be given the broker's own port and end up connected to itself.
 PORT_MIN, PORT_MAX = 20_000, 29_999
+# Suites run side by side, and a broker begins to listen some time after its ports were chosen. So each process chooses from blocks of
+# its own: the process that listens on the first port of a block has the others until it ends. `broker.js` does the same.
+PORTS_OF_BLOCK = 50
 
-
-# Nobody listens yet on what was given out a moment ago.
-_given: set[int] = set()
 _giving = threading.Lock()
+_blocks: list[socket.socket] = []
+_ports: list[int] = []
 
 
 def free_port() -> int:
     """A TCP port on the loopback address that nobody listens on, a new one each time."""
-    for _ in range(1_000):
-        port = random.randint(PORT_MIN, PORT_MAX)
-        with _giving:
-            if port in _given:
-                continue
-            _given.add(port)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+    with _giving:
+        while True:
+            if not _ports:
+                _take_block()
+            port = _ports.pop()
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+                return port
+
+
+def _take_block() -> None:
+    firsts = list(range(PORT_MIN, PORT_MAX, PORTS_OF_BLOCK))
+    for first in random.sample(firsts, len(firsts)):
+        block = socket.socket()
+        try:
+            block.bind(("127.0.0.1", first))
+            block.listen()
+        except OSError:
+            block.close()
+            continue
+        _blocks.append(block)
+        _ports.extend(range(first + 1, first + PORTS_OF_BLOCK))
+        return
     raise RuntimeError(f"no free port between {PORT_MIN} and {PORT_MAX}")
 
 
