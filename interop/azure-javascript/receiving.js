@@ -86,7 +86,7 @@ queueCase("lock-renewal", RENEWED_LOCK, async ({ client, queue, sender, receiver
   await sender.sendMessages({ body: "long work" });
   const message = await one(receiver);
   const firstEnd = message.lockedUntilUtc.getTime();
-  await pause(5_000); // so that the renewed lock outlives the first one by as much
+  await pause(7_000); // so that the renewed lock outlives the first one by as much
   const renewed = await receiver.renewMessageLock(message);
   assert.ok(renewed.getTime() >= firstEnd + 4_500, `${renewed.getTime() - firstEnd} ms`);
   await pause(firstEnd - Date.now() + 300);

@@ -7,20 +7,20 @@ const { pause } = require("../lib/broker.js");
 const { SESSIONS, bodies, forSessions, one, queueCase, rejects, withClient } = require("./steps.js");
 
 /** Accepting sessions without the SDK's own retries. */
-function withoutRetries(context, use) {
-  return withClient(context, use, { retryOptions: { maxRetries: 0, timeoutInMs: 5_000 } });
+function withoutRetries(context, timeoutInMs, use) {
+  return withClient(context, use, { retryOptions: { maxRetries: 0, timeoutInMs } });
 }
 
 const KEEP = { maxAutoLockRenewalDurationInMs: 0 };
 
 queueCase("session-accept", SESSIONS, async (context) => {
   const { client, queue, sender } = context;
-  await withoutRetries(context, (impatient) => rejects(impatient.acceptNextSession(queue, KEEP), "ServiceTimeout"));
+  await withoutRetries(context, 5_000, (impatient) => rejects(impatient.acceptNextSession(queue, KEEP), "ServiceTimeout"));
   await sender.sendMessages(forSessions("b1", "a2", "c3"));
   const first = await client.acceptNextSession(queue, KEEP);
   assert.equal(first.sessionId, "b");
   assert.ok(first.sessionLockedUntilUtc > new Date());
-  await withoutRetries(context, (other) =>
+  await withoutRetries(context, 20_000, (other) =>
     rejects(other.acceptSession(queue, "b", KEEP), "SessionCannotBeLocked"),
   );
   const named = await client.acceptSession(queue, "c", KEEP);

@@ -5,7 +5,7 @@ const assert = require("node:assert/strict");
 const { Broker, pause } = require("../lib/broker.js");
 
 const KEEP = { maxAutoLockRenewalDurationInMs: 0 };
-const WORK = 7_000; // ms of work on one message, longer than its lock lasts
+const WORK = 12_000; // ms of work on one message, longer than its lock lasts
 
 /** Adds the cases to a suite. */
 function declare(suite, kit) {
@@ -40,7 +40,7 @@ function declare(suite, kit) {
     });
   }
 
-  queueCase("lock-renewal-automatic", { lock_duration: "PT5S" }, async ({ client, queue, sender }) => {
+  queueCase("lock-renewal-automatic", { lock_duration: "PT10S" }, async ({ client, queue, sender }) => {
     await sender.sendMessages({ body: "long work" });
     const receiver = client.createReceiver(queue, { maxAutoLockRenewalDurationInMs: 60_000 });
     const other = client.createReceiver(queue, KEEP);
@@ -53,8 +53,8 @@ function declare(suite, kit) {
     assert.deepEqual(await other.peekMessages(1), []);
   });
 
-  const short = { lock_duration: "PT5S", requires_session: true };
-  queueCase("session-renewal-automatic", short, async ({ client, queue, sender }) => {
+  const kept = { lock_duration: "PT10S", requires_session: true };
+  queueCase("session-renewal-automatic", kept, async ({ client, queue, sender }) => {
     await sender.sendMessages(forSessions("s1"));
     const receiver = await client.acceptSession(queue, "s", { maxAutoLockRenewalDurationInMs: 60_000 });
     const until = receiver.sessionLockedUntilUtc;

@@ -22,7 +22,7 @@ async def lock_renewal(context, style):
         async with bus.get_queue_receiver(context.queue) as receiver:
             message = await one(receiver)
             first_end = message.locked_until_utc
-            await asyncio.sleep(5)  # so that the renewed lock outlives the first one by as much
+            await asyncio.sleep(7)  # so that the renewed lock outlives the first one by as much
             renewed = await receiver.renew_message_lock(message)
             assert renewed >= first_end + datetime.timedelta(seconds=4.5), (first_end, renewed)
             await wait_past(first_end)

@@ -12,7 +12,7 @@ from declared import case
 from facade import client
 from steps import text
 
-WAIT = 10  # seconds that a message which must come may take
+WAIT = 30  # seconds that a message which must come may take
 COUNT = (1 << 48) - 1
 
 

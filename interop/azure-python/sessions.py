@@ -109,9 +109,9 @@ async def session_accept(context, style):
         await refused_session(
             OperationTimeoutError, bus, queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=SILENCE
         )
-        # The SDK takes half a second to open a link. With its default options it would try three times more.
+        # A busy machine takes seconds to open a link. A broker that does not heed the time takes a minute.
         waited = time.monotonic() - begun
-        assert SILENCE * 0.8 <= waited <= SILENCE + 5, waited
+        assert SILENCE * 0.8 <= waited <= SILENCE + 20, waited
         await send_to_sessions(bus, queue, "b1", "a2", "c3")
         async with bus.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=WAIT) as first:
             assert first.session.session_id == "b"

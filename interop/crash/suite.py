@@ -27,7 +27,7 @@ RECEIVERS = 2
 BACKLOG = 500  # messages that wait in the queue before the first receiver comes
 PROGRESS_MAX = 400  # answers between two kills, at most
 PROGRESS_SECONDS_MAX = 60
-QUIET_SECONDS = 5  # without a delivery at the end: the queue is empty
+QUIET_SECONDS = 15  # without a delivery at the end: the queue is empty
 
 # A kill may count as a failed delivery; no message may be dead-lettered for it.
 SETTINGS = {"max_delivery_count": 2000}

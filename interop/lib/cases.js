@@ -14,8 +14,8 @@ const TRANSPORTS = ["plain", "tls"];
 
 // Settings of queues. For cases that wait until a lock is over: `hold` gives locks with a timer to receivers of plain AMQP, too.
 const SHORT_LOCK = { lock_duration: "PT5S", hold: "lock" };
-// Long enough that a busy machine does not let a lock run out that a case still needs.
-const RENEWED_LOCK = { lock_duration: "PT10S", hold: "lock" };
+// For cases that renew it in the middle of its time. A client that gets no processor for some seconds does not lose it.
+const RENEWED_LOCK = { lock_duration: "PT15S", hold: "lock" };
 
 /** The queue of a case, and those that it forwards to. */
 function queuesOf(name, settings) {

@@ -9,7 +9,7 @@ from proton import ConnectionException, Message
 from proton.utils import BlockingConnection, LinkDetached
 
 from broker import KEY, KEY_NAME, Broker
-from cases import Context
+from cases import Context, eventually
 from client import (
     WAIT,
     ServiceBusLink,
@@ -95,6 +95,8 @@ def namespaces(context: Context):
         refused(ConnectionException, "uthori", lambda: enter(teams.team_a, teams.team_b.key, "vhost:team-a"))
         teams.team_a.put(held=True)
         refused(ConnectionException, "com.microsoft:server-busy", lambda: enter(teams.team_a))
+        # What was refused or closed may not have ended yet, and would be the one that is permitted.
+        eventually(lambda: teams.team_a.usage()["connections"] == 0, "no connections")
         teams.team_a.put(max_connections=1)
         first = enter(teams.team_a)
         refused(ConnectionException, "amqp:resource-limit-exceeded", lambda: enter(teams.team_a))
@@ -225,9 +227,9 @@ def address_prefixes(context: Context):
 
 @suite.case("heartbeat")
 def heartbeat(context: Context):
-    connection = connect(context, heartbeat=3)
+    connection = connect(context, heartbeat=6)
     sender = connection.create_sender(context.queue)
-    idle(connection, 10)  # without frames from the broker the client gives up after three seconds
+    idle(connection, 10)  # without frames from the broker the client gives up after six seconds
     sender.send(Message(body="still connected"))
     connection.close()
 

@@ -157,7 +157,7 @@ def lock_renewal(context: Context):
     message = receiver.receive(WAIT)
     first_end = annotation(message, "x-opt-locked-until")
     management = Management(connection, context.queue)
-    idle(connection, 5)  # so that the renewed lock outlives the first one by as much
+    idle(connection, 7)  # so that the renewed lock outlives the first one by as much
     status, answer = management.renew_lock(lock_token(message))
     assert status == 200, status
     (renewed,) = answer.body["expirations"].elements

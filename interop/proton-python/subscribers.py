@@ -125,7 +125,7 @@ def in_use(context):
     publish(connections[1], context.queue, "m")
     assert bodies(holder, 1) == ["m"]
     try:
-        older.receive(timeout=10)
+        older.receive(timeout=30)
         raise AssertionError("the older link is still there")
     except LinkDetached as error:
         assert error.condition == "amqp:link:stolen", error

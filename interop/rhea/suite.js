@@ -215,7 +215,7 @@ clientCase("lock-renewal", RENEWED_LOCK, async ({ client, queue }) => {
   const { message, delivery } = await client.receive(receiver);
   const firstEnd = annotation(message, "x-opt-locked-until").getTime();
   const management = await Management.open(client, queue);
-  await pause(5_000); // so that the renewed lock outlives the first one by as much
+  await pause(7_000); // so that the renewed lock outlives the first one by as much
   const { status, body } = await management.renewLock(lockToken(message));
   assert.equal(status, 200);
   const gained = Number(body.expirations[0]) - firstEnd;
@@ -529,8 +529,8 @@ clientCase("many-sessions", async ({ client, queue }) => {
 });
 
 suite.case("heartbeat", async (context) => {
-  const client = await Client.connect(context, { idle_time_out: 2_000 });
-  await pause(6_000); // rhea gives up after twice its idle time-out without a frame
+  const client = await Client.connect(context, { idle_time_out: 4_000 });
+  await pause(10_000); // rhea gives up after twice its idle time-out without a frame
   await client.sendAll(context.queue, ["still connected"]);
   await client.close();
 });

@@ -3,6 +3,7 @@ package main
 // What lasts for longer than a lock, and what goes on while the broker is away.
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -118,6 +119,8 @@ func reconnect(queue string) {
 			fmt.Println("sent", number)
 		}
 	}
+	// The last restart is over.
+	must(bufio.NewReader(os.Stdin).ReadString('\n'))
 	select {
 	case <-all:
 	case <-time.After(40 * time.Second):

@@ -114,7 +114,7 @@ func timeOut(queue string) {
 	complete1(receiver, "late")
 }
 
-// The lock lasts 10 s.
+// The lock lasts 15 s.
 func renewal(queue string) {
 	client := connect()
 	defer client.Close(everything)
@@ -122,7 +122,7 @@ func renewal(queue string) {
 	receiver := receiverOf(client, queue)
 	message := one(receiver, "long work")
 	first := *message.LockedUntil
-	time.Sleep(3 * time.Second)
+	time.Sleep(7 * time.Second)
 	check(receiver.RenewMessageLock(everything, message, nil))
 	demand(message.LockedUntil.After(first), "%v is not after %v", message.LockedUntil, first)
 	time.Sleep(time.Until(first) + 500*time.Millisecond)

@@ -144,6 +144,21 @@ final class Client {
         return bodies;
     }
 
+    /**
+     * Waits until the queue has no messages, locked ones included. A processor completes a message after its handler has returned, and
+     * a clock that moved, or a processor that was closed before, would leave a message that was processed.
+     */
+    static void nothingLeft(String queue) {
+        try (ServiceBusReceiverClient receiver = receiver(builder(), queue)) {
+            long until = System.nanoTime() + WAIT.toNanos();
+            List<String> left = peeked(receiver);
+            while (!left.isEmpty()) {
+                demand(System.nanoTime() < until, "left: " + left);
+                left = peeked(receiver);
+            }
+        }
+    }
+
     static void demand(boolean holds, String otherwise) {
         if (!holds) {
             throw new AssertionError(otherwise);

@@ -3,7 +3,6 @@ import com.azure.core.amqp.AmqpRetryOptions;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusProcessorClient;
-import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -56,27 +55,12 @@ final class Lasting {
             Client.demand(body != null, "after " + call + " calls no other came");
             Client.demand(seen.add(body), "message " + body + " came again at call " + call);
         }
-        nothingLeft(queue);
+        Client.nothingLeft(queue);
         Client.advanceClock(Duration.ofMinutes(2));
         String more = calls.poll(Client.QUIET.toMillis(), TimeUnit.MILLISECONDS);
         Client.demand(more == null, "call " + (count + 1) + " is for message " + more);
         processor.close();
         Client.same(Client.peeked(Client.deadLetters(Client.builder(), queue)), List.of(), "dead letters");
-    }
-
-    /**
-     * The processor completes a message after its handler has returned. A clock that moved before the broker has read the last
-     * completion would end the lock of a message that was processed.
-     */
-    private static void nothingLeft(String queue) {
-        ServiceBusReceiverClient receiver = Client.receiver(Client.builder(), queue);
-        long until = System.nanoTime() + Client.WAIT.toNanos();
-        List<String> left = Client.peeked(receiver);
-        while (!left.isEmpty() && System.nanoTime() < until) {
-            left = Client.peeked(receiver);
-        }
-        Client.same(left, List.of(), "left");
-        receiver.close();
     }
 
     /**
@@ -102,6 +86,8 @@ final class Lasting {
                 System.out.flush();
             }
         }
+        // The last restart is over.
+        System.in.read();
         long until = System.nanoTime() + Duration.ofSeconds(40).toNanos();
         while (seen.size() < count && System.nanoTime() < until) {
             Thread.sleep(50);

@@ -5,6 +5,7 @@ import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -24,22 +25,25 @@ final class Locks {
         Thread.sleep(Math.max(0, Duration.between(OffsetDateTime.now(), time).toMillis()) + 500);
     }
 
-    /** The lock lasts 10 s. */
+    /** The lock lasts 15 s. */
     private static void renewal(String queue) throws Exception {
         ServiceBusClientBuilder builder = Client.builder();
         Client.send(Client.sender(builder, queue), "long work");
         ServiceBusReceiverClient receiver = Client.receiver(builder, queue);
         ServiceBusReceivedMessage message = Client.one(receiver, "long work");
         OffsetDateTime first = message.getLockedUntil();
-        Thread.sleep(3_000);
+        // Connects now, for that would take from the time of the renewed lock.
+        ServiceBusReceiverClient other = Client.receiver(Client.builder(), queue);
+        Client.same(Client.peeked(other), List.of("long work"), "seen");
+        Thread.sleep(7_000);
         OffsetDateTime renewed = receiver.renewMessageLock(message);
         Client.demand(renewed.isAfter(first), renewed + " is not after " + first);
         sleepUntil(first);
-        Client.empty(Client.receiver(Client.builder(), queue));
+        Client.empty(other);
         receiver.complete(message);
     }
 
-    /** The lock lasts 5 s, the work 12. */
+    /** The lock lasts 20 s, the work 22. */
     private static void automatic(String queue) throws Exception {
         CountDownLatch done = new CountDownLatch(1);
         AtomicInteger calls = new AtomicInteger();
@@ -49,7 +53,7 @@ final class Locks {
             .processMessage(context -> {
                 calls.incrementAndGet();
                 try {
-                    Thread.sleep(12_000);
+                    Thread.sleep(22_000);
                 } catch (InterruptedException error) {
                     errors.append(error);
                 }
@@ -59,13 +63,11 @@ final class Locks {
             .buildProcessorClient();
         processor.start();
         Client.sendTo(queue, "long work");
-        Client.demand(done.await(40, TimeUnit.SECONDS), "not processed: " + errors);
-        // Completed by the SDK when the call has returned.
-        Thread.sleep(Client.QUIET.toMillis());
-        processor.close();
+        Client.demand(done.await(60, TimeUnit.SECONDS), "not processed: " + errors);
+        Client.nothingLeft(queue);
         Client.same(calls.get(), 1, "calls");
         Client.same(errors.toString(), "", "errors");
-        Client.same(Client.peeked(Client.receiver(Client.builder(), queue)).size(), 0, "left");
+        processor.close();
     }
 
     /** The lock lasts 5 s. */

@@ -208,8 +208,9 @@ final class Receiving {
             Client.send(sender, Integer.toString(number));
         }
         Client.demand(done.await(30, TimeUnit.SECONDS), "only " + completed.size() + " were processed: " + errors);
-        processor.close();
+        Client.nothingLeft(queue);
         Client.demand(errors.stream().allMatch(error -> error.contains("the first try fails")), errors.toString());
+        processor.close();
         Client.empty(Client.receiver(Client.builder(), queue));
     }
 

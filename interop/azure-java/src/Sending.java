@@ -87,6 +87,8 @@ final class Sending {
         ServiceBusClientBuilder builder = Client.builder();
         String nowhere = queue + "-nowhere";
         ServiceBusFailureReason notFound = ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND;
+        // So that the time is not that of the first connection.
+        Client.send(Client.sender(builder, queue), "there");
         long started = System.nanoTime();
         Client.refused(notFound, () -> Client.next(Client.receiver(builder, nowhere), 1));
         Client.refused(notFound, () -> Client.next(Client.deadLetters(builder, nowhere), 1));

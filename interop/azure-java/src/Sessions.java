@@ -145,14 +145,17 @@ final class Sessions {
         }
     }
 
-    /** The processor takes the next session when one is empty: five sessions, two at a time, each in order. */
+    /**
+     * The processor takes the next session when one is empty: five sessions, two at a time, each in order. The idle time runs while a
+     * message is processed and completed, too: a session that is given up in the middle gets its message again.
+     */
     private static void processor(String queue) throws Exception {
         int count = 10;
         CountDownLatch done = new CountDownLatch(5 * count);
         Map<String, List<Integer>> orders = new ConcurrentHashMap<>();
         StringBuffer errors = new StringBuffer();
         ServiceBusProcessorClient processor = Client.builder().sessionProcessor().queueName(queue).maxConcurrentSessions(2)
-            .sessionIdleTimeout(Duration.ofSeconds(1))
+            .sessionIdleTimeout(Duration.ofSeconds(5))
             .processMessage(context -> {
                 ServiceBusReceivedMessage message = context.getMessage();
                 orders.computeIfAbsent(message.getSessionId(), session -> new ArrayList<>())
@@ -178,7 +181,7 @@ final class Sessions {
         }
     }
 
-    /** The session's lock lasts 5 s, the work 12. */
+    /** The session's lock lasts 20 s, the work 22. */
     private static void automatic(String queue) throws Exception {
         CountDownLatch done = new CountDownLatch(2);
         StringBuffer errors = new StringBuffer();
@@ -187,7 +190,7 @@ final class Sessions {
             .processMessage(context -> {
                 try {
                     Client.same(context.getMessage().getDeliveryCount(), 0L, "deliveries before this one");
-                    Thread.sleep("long".equals(context.getMessage().getBody().toString()) ? 12_000 : 0);
+                    Thread.sleep("long".equals(context.getMessage().getBody().toString()) ? 22_000 : 0);
                 } catch (InterruptedException | AssertionError error) {
                     errors.append(error);
                 }
@@ -197,9 +200,10 @@ final class Sessions {
             .buildProcessorClient();
         processor.start();
         send(Client.sender(Client.builder(), queue), "s", "long", "short");
-        Client.demand(done.await(50, TimeUnit.SECONDS), "not processed: " + errors);
-        processor.close();
+        Client.demand(done.await(60, TimeUnit.SECONDS), "not processed: " + errors);
+        Client.nothingLeft(queue);
         Client.same(errors.toString(), "", "errors");
+        processor.close();
     }
 
     private Sessions() {}

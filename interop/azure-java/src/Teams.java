@@ -42,7 +42,7 @@ final class Teams {
         }
 
         ServiceBusClientBuilder builder(String withKey) {
-            AmqpRetryOptions retries = new AmqpRetryOptions().setTryTimeout(Duration.ofSeconds(3)).setMaxRetries(1)
+            AmqpRetryOptions retries = new AmqpRetryOptions().setTryTimeout(Duration.ofSeconds(6)).setMaxRetries(1)
                 .setDelay(Duration.ofMillis(100));
             return new ServiceBusClientBuilder().connectionString(Client.connectionString(host, withKey)).retryOptions(retries);
         }

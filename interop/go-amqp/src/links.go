@@ -89,8 +89,8 @@ func manySessions(queue string) {
 
 // go-amqp gives a connection up that is silent for so long, and tells half of it.
 func heartbeat(queue string) {
-	c := connectAs(&amqp.ConnOptions{SASLType: key(), IdleTimeout: 2 * time.Second})
-	time.Sleep(5 * time.Second)
+	c := connectAs(&amqp.ConnOptions{SASLType: key(), IdleTimeout: 6 * time.Second})
+	time.Sleep(10 * time.Second)
 	c.send(queue, "still here")
 	c.receiver(queue).take("still here")
 	c.close()

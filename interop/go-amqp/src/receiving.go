@@ -147,7 +147,7 @@ func renewal(queue string) {
 	message := receiver.next()
 	end := lockedUntil(message)
 	node := manage(c, queue)
-	time.Sleep(5 * time.Second) // so that the renewed lock outlives the first one by as much
+	time.Sleep(7 * time.Second) // so that the renewed lock outlives the first one by as much
 	status, renewed := node.renew(lockToken(message))
 	same(status, int32(200))
 	holds(renewed.Sub(end) >= 4500*time.Millisecond, "the lock is longer")

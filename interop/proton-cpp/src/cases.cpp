@@ -135,7 +135,7 @@ void lock_renewal(const setting& where) {
     const received got = c.receive(receiver);
     const std::int64_t first_end = locked_until(got.message);
     management node(c, where.queue);
-    pause(seconds{5});  // so that the renewed lock outlives the first one by as much
+    pause(seconds{7});  // so that the renewed lock outlives the first one by as much
     const auto answer = node.renew_lock(lock_token(got.message));
     REQUIRE(answer.first == 200);
     std::map<std::string, std::vector<proton::timestamp>> fields;

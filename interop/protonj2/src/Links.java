@@ -139,14 +139,14 @@ final class Links {
         }
     }
 
-    /** The broker must send something every second: the client ends a connection that is silent for two. */
+    /** The broker must send something every three seconds: the client ends a connection that is silent for six. */
     private static void heartbeat(String queue) throws Exception {
         CountDownLatch lost = new CountDownLatch(1);
-        ConnectionOptions options = Broker.options().idleTimeout(2_000);
+        ConnectionOptions options = Broker.options().idleTimeout(6_000);
         options.disconnectedHandler((connection, event) -> lost.countDown());
         try (Connection connection = Broker.connect(options)) {
             Receiver receiver = Broker.receiver(connection, queue);
-            Broker.demand(!lost.await(5, TimeUnit.SECONDS), "the connection is lost");
+            Broker.demand(!lost.await(10, TimeUnit.SECONDS), "the connection is lost");
             Broker.send(connection, queue, "alive");
             Broker.take(receiver, "alive");
         }

@@ -22,7 +22,8 @@ final class Rollbacks {
             Receiver receiver = Broker.opened(session.openReceiver(queue, Broker.explicit()));
             long deliveries = 0;
             for (int round = 0; round < ROLLBACKS; round++) {
-                Delivery delivery = receiver.receive(Broker.QUIET_MS, TimeUnit.MILLISECONDS);
+                long wait = deliveries < DELIVERIES_MAX ? Broker.WAIT_MS : Broker.QUIET_MS;
+                Delivery delivery = receiver.receive(wait, TimeUnit.MILLISECONDS);
                 if (delivery == null) {
                     break;
                 }

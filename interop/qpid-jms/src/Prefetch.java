@@ -140,8 +140,12 @@ final class Prefetch {
         CountDownLatch never = new CountDownLatch(1);
         consumer.setMessageListener(message -> {
             try {
-                say("begin " + Client.text(message));
                 calls[0]++;
+                if (calls[0] == hangsAt) {
+                    // The client writes on a thread of its own: until the broker has the settlement before, the kill could come first.
+                    connection.createSession(false, Session.AUTO_ACKNOWLEDGE).close();
+                }
+                say("begin " + Client.text(message));
                 if (calls[0] == hangsAt) {
                     never.await();
                 }

@@ -21,7 +21,7 @@ final class Rollbacks {
             MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
             int deliveries = 0;
             for (int round = 0; round < ROLLBACKS; round++) {
-                Message message = consumer.receive(Client.QUIET_MS);
+                Message message = consumer.receive(deliveries < DELIVERIES_MAX ? Client.WAIT_MS : Client.QUIET_MS);
                 if (message == null) {
                     break;
                 }

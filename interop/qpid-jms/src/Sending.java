@@ -324,14 +324,14 @@ final class Sending {
         }
     }
 
-    /** The broker must send something every second: the client ends a connection that is silent for two. */
+    /** The broker must send something every three seconds: the client ends a connection that is silent for six. */
     private static void heartbeat(String queue) throws Exception {
-        try (Connection connection = Client.connect("amqp.idleTimeout=2000")) {
+        try (Connection connection = Client.connect("amqp.idleTimeout=6000")) {
             CountDownLatch lost = new CountDownLatch(1);
             connection.setExceptionListener(error -> lost.countDown());
             Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
             MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
-            Client.demand(!lost.await(5, TimeUnit.SECONDS), "the connection is lost");
+            Client.demand(!lost.await(10, TimeUnit.SECONDS), "the connection is lost");
             Client.send(session, session.createQueue(queue), "alive");
             Client.expect(consumer, "alive");
         }

@@ -94,13 +94,13 @@ final class Links {
         Broker.done(connection.close());
     }
 
-    /** The broker must send something every second: the client ends a connection that is silent for two. */
+    /** The broker must send something every three seconds: the client ends a connection that is silent for six. */
     private static void heartbeat(String queue) throws Exception {
-        AmqpConnection connection = Broker.connect(Broker.options().setHeartbeat(1_000));
+        AmqpConnection connection = Broker.connect(Broker.options().setHeartbeat(3_000));
         CountDownLatch lost = new CountDownLatch(1);
         connection.exceptionHandler(error -> lost.countDown());
         Inbox inbox = Broker.receiver(connection, queue);
-        Broker.demand(!lost.await(5, TimeUnit.SECONDS), "the connection is lost");
+        Broker.demand(!lost.await(10, TimeUnit.SECONDS), "the connection is lost");
         Broker.demand(!connection.isDisconnected(), "the connection is lost");
         Broker.send(connection, queue, "alive");
         inbox.take("alive");

@@ -116,6 +116,7 @@ final class Prefetch {
         Inbox waits = Broker.receiver(other, queue);
         waits.empty();
         message.accepted();
+        Broker.flush(connection, queue);
         waits.empty();
         Broker.nothingLeft(queue);
     }

@@ -192,7 +192,7 @@ final class Receiving {
         long end = lockedUntil(message);
         Management node = new Management(connection, queue);
         // So that the renewed lock outlives the first one by as much.
-        Thread.sleep(5_000);
+        Thread.sleep(7_000);
         Object renewed = node.renew(lockToken(message));
         Broker.demand(renewed instanceof Date date && date.getTime() - end >= 4_500, "renewed until " + renewed);
         waitPast(end);

@@ -105,7 +105,7 @@ pub async fn lock_renewal(setting: &Setting) -> Outcome {
     let mut receiver = setting.receiver(&mut client).await?;
     let mut message = one(&mut receiver).await?;
     let first_end: SystemTime = message.locked_until().expect("a lock").into();
-    tokio::time::sleep(Duration::from_secs(5)).await; // so that the renewed lock outlives the first
+    tokio::time::sleep(Duration::from_secs(7)).await; // so that the renewed lock outlives the first
     receiver.renew_message_lock(&mut message).await?;
     let renewed: SystemTime = message.locked_until().expect("a lock").into();
     let gained = renewed.duration_since(first_end)?;
