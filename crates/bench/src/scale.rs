@@ -2,8 +2,9 @@
 //!
 //! Threads of this process make publish commands and take the answers, each with a client in one shard, under the loads of
 //! [`load`]. As in the server, a thread that submits runs the node unless another one does, and each journal is written
-//! by a thread of its own. The parts that one shard cannot do at once are measured by themselves in the same run, and give the
-//! estimate for machines with more cores.
+//! by a thread of its own. Beside each figure stands that of the disk alone: as many bare loops that write and sync as many bytes.
+//! The parts that one shard cannot do at once are measured by themselves in the same run, and give the estimate for machines with
+//! more cores.
 //!
 //! Invariant: a run in which a message was refused, or whose answer is missing or out of order, has no figure.
 
@@ -57,6 +58,8 @@ struct Throughput {
     cpu_us: f64,
     /// Messages that one sync has made durable, of all journals.
     messages_a_sync: f64,
+    /// Messages a second that as many bare loops write and sync, as many bytes each time as the journals.
+    disk_messages_a_second: f64,
 }
 
 /// One run of everything.
@@ -100,7 +103,6 @@ impl Scale {
         let mut throughputs = LOADS.map(|_| Vec::new());
         for (load, of_load) in LOADS.into_iter().zip(&mut throughputs) {
             for shards in SHARDS {
-                self.remove_folder()?;
                 of_load.push(self.throughput(shards, load)?);
             }
         }
@@ -115,6 +117,13 @@ impl Scale {
         self.remove_folder()?;
         std::fs::create_dir_all(&self.folder)?;
         let bytes_a_sync = done.serial.bytes_a_sync;
+        let bytes_a_message = bytes_a_sync / done.serial.messages_a_sync;
+        for of_load in &mut done.throughputs {
+            for (shards, one) in SHARDS.into_iter().zip(of_load) {
+                let syncs = syncs::measure(&self.folder, shards, one.messages_a_sync * bytes_a_message)?;
+                one.disk_messages_a_second = syncs * one.messages_a_sync;
+            }
+        }
         let syncs = CORES.into_iter().map(|cores| syncs::measure(&self.folder, cores, bytes_a_sync));
         done.syncs = syncs.collect::<Fallible<Vec<f64>>>()?;
         Ok(done)
@@ -126,12 +135,22 @@ impl Scale {
 
     fn throughput(&self, shards: u16, load: Load) -> Fallible<Throughput> {
         println!("  {load:?}, shards: {shards} …");
+        self.remove_folder()?;
         throughput(&self.folder, (shards, load), WARM_UP, self.measured())
     }
 
     /// The part of the report.
     pub(super) fn report(&self, measured: &Result<Vec<Measurement>, String>, reps: usize) -> String {
-        let header = ["shards", "messages/s", "× one shard", "goal", "CPU µs/msg", "messages a sync"];
+        let header = [
+            "shards",
+            "messages/s",
+            "× one shard",
+            "goal",
+            "CPU µs/msg",
+            "messages a sync",
+            "the disk alone",
+            "× one loop",
+        ];
         let part = |load: Load| {
             let rows = match measured {
                 Ok(all) => rows(all, load),
@@ -142,7 +161,8 @@ impl Scale {
         let estimates = measured.as_ref().map(|all| estimates(all)).unwrap_or_default();
         format!(
             "Scale: publish commands of 1 KiB through executors and journals with fsync; {} s each, medians of {}; the ratio is the median of\n\
-             the runs' own ratios. CPU is that of the whole process.\n\n{}{estimates}",
+             the runs' own ratios. CPU is that of the whole process. The disk alone: messages/s of as many bare loops that write and\n\
+             sync as many bytes.\n\n{}{estimates}",
             self.measured().as_secs(),
             reps.max(1),
             LOADS.map(part).concat(),
@@ -209,6 +229,7 @@ impl Throughput {
             messages_a_second: messages / elapsed.as_secs_f64(),
             cpu_us: cpu.as_secs_f64() * 1e6 / messages,
             messages_a_sync: messages / syncs as f64,
+            disk_messages_a_second: 0.0,
         })
     }
 }
@@ -219,7 +240,8 @@ fn rows(all: &[Measurement], load: Load) -> Vec<Vec<String>> {
         let of = |figure: fn(&Throughput) -> f64| {
             median(all.iter().filter_map(|one| one.of(load).get(index)).map(figure))
         };
-        let ratio = median(all.iter().filter_map(|one| one.ratio(load, index)));
+        let ratio_of = |figure| median(all.iter().filter_map(|one| one.ratio(load, index, figure)));
+        let ratio = ratio_of(|one| one.messages_a_second);
         let goal = match shards {
             2 if ratio >= GOAL => format!("≥ {GOAL}"),
             2 => format!("≥ {GOAL}: missed"),
@@ -232,6 +254,8 @@ fn rows(all: &[Measurement], load: Load) -> Vec<Vec<String>> {
             goal,
             short(of(|one| one.cpu_us)),
             format!("{:.0}", of(|one| one.messages_a_sync)),
+            format!("{:.0}", of(|one| one.disk_messages_a_second)),
+            format!("{:.2}", ratio_of(|one| one.disk_messages_a_second)),
         ]
     };
     SHARDS.into_iter().enumerate().map(row).collect()
@@ -244,11 +268,11 @@ impl Measurement {
         all.filter(|(of, _)| **of == load).map(|(_, of_load)| of_load.as_slice()).next().unwrap_or_default()
     }
 
-    /// Ratio of the throughput of one number of shards to that of one shard in the same run.
-    fn ratio(&self, load: Load, index: usize) -> Option<f64> {
+    /// Ratio of a figure of one number of shards to that of one shard in the same run.
+    fn ratio(&self, load: Load, index: usize, figure: fn(&Throughput) -> f64) -> Option<f64> {
         let throughputs = self.of(load);
-        let one = throughputs.first()?.messages_a_second;
-        (one > 0.0).then_some(throughputs.get(index)?.messages_a_second / one)
+        let one = figure(throughputs.first()?);
+        (one > 0.0).then_some(figure(throughputs.get(index)?) / one)
     }
 }
 

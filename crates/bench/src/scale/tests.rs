@@ -4,8 +4,12 @@ use super::generator::{Answers, Batches, SIZE};
 use super::*;
 
 fn measurement(rates: [f64; 3]) -> Measurement {
-    let throughput =
-        |messages_a_second| Throughput { messages_a_second, cpu_us: 3.0, messages_a_sync: 1_000.0 };
+    let throughput = |messages_a_second| Throughput {
+        messages_a_second,
+        cpu_us: 3.0,
+        messages_a_sync: 1_000.0,
+        disk_messages_a_second: 2e6 - messages_a_second,
+    };
     let serial =
         SerialParts { node_us: 2.0, write_us: 1_000.0, messages_a_sync: 1_000.0, bytes_a_sync: 1_048_576.0 };
     Measurement {
@@ -36,8 +40,8 @@ fn the_ratio_is_the_median_of_the_ratios_of_the_runs() {
         measurement([500_000.0, 850_000.0, 500_000.0]),
     ];
     let rows = rows(&all, Load::Rounds);
-    assert_eq!(rows[0], ["1", "400000", "1.00", "", "3.00", "1000"]);
-    assert_eq!(rows[1], ["2", "700000", "1.70", "≥ 1.6", "3.00", "1000"]);
+    assert_eq!(rows[0], ["1", "400000", "1.00", "", "3.00", "1000", "1600000", "1.00"]);
+    assert_eq!(rows[1], ["2", "700000", "1.70", "≥ 1.6", "3.00", "1000", "1300000", "0.81"]);
     assert_eq!(rows[2][..2], ["4", "500000"]);
 }
 
