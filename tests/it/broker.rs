@@ -175,7 +175,8 @@ impl Drop for Folder {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies all files below a folder.
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let to = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {

@@ -59,6 +59,8 @@ mod namespace_keys;
 #[cfg(test)]
 mod namespace_limits;
 #[cfg(test)]
+mod namespace_limits_websocket;
+#[cfg(test)]
 mod namespace_names;
 #[cfg(test)]
 mod namespaces;

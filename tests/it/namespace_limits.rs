@@ -1,10 +1,14 @@
 //! Limits of one namespace over the wire: the last thing that is allowed, the first that is refused, and that there is room again.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{Attach, DeliveryState, Error, Open, Source, Target, Transfer},
+    performative::{Attach, DeliveryState, Error, Open, Source, Target, TargetTerminus, Transfer},
     raw::AnnotationValue,
     sections::PropertyField,
     types::{ReceiverSettleMode, Role},
@@ -28,11 +32,14 @@ use crate::{
     transactions::{coordinate, declare, discharge, refusal_within, within},
 };
 
+mod dynamic_nodes;
+mod session_states;
+
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 const SERVICE_BUS: [(&str, &Dialect); 3] = [(".NET", &DOTNET), ("Go", &GO), ("Java", &JAVA)];
 
 /// The error of a message that was refused.
-fn refusal(state: Option<DeliveryState>) -> Error {
+pub(crate) fn refusal(state: Option<DeliveryState>) -> Error {
     match state {
         Some(DeliveryState::Rejected(Some(error))) => *error,
         other => panic!("not refused: {other:?}"),
@@ -40,14 +47,18 @@ fn refusal(state: Option<DeliveryState>) -> Error {
 }
 
 /// Condition or status of a refusal, and its text.
-type Refused = (String, String);
+pub(crate) type Refused = (String, String);
 
-fn of_error(error: Error) -> Refused {
+pub(crate) fn of_error(error: Error) -> Refused {
     (error.condition.to_string(), error.description.unwrap_or_default())
 }
 
 /// Attaches a link, and says with which error it was refused, if it was.
-fn attach(client: &mut Client, channel: u16, attach: Attach) -> Result<(), Refused> {
+pub(crate) fn attach<S: Read + Write>(
+    client: &mut Client<S>,
+    channel: u16,
+    attach: Attach,
+) -> Result<(), Refused> {
     client.wire.script.attach(channel, attach);
     let answer = client.wire.attached().unwrap();
     if answer.source.is_some() && answer.target.is_some() {
@@ -56,7 +67,7 @@ fn attach(client: &mut Client, channel: u16, attach: Attach) -> Result<(), Refus
     Err(of_error(client.wire.detached().unwrap().error.unwrap()))
 }
 
-fn link(role: Role, entity: &str) -> Attach {
+pub(crate) fn link(role: Role, entity: &str) -> Attach {
     let mut attach = Attach::new("link", 9, role);
     let (source, target) = if role == Role::Sender { ("here", entity) } else { (entity, "here") };
     (attach.source, attach.target) = (Some(Source::new(source)), Some(Target::new(target)));
@@ -85,7 +96,7 @@ fn put(team: &Team<'_>, element: &str, path: &str) -> Result<(), Refused> {
 /// A way in which a client creates the entity of this name.
 type Way = fn(&Team<'_>, &str) -> Result<(), Refused>;
 
-const REFUSED: &str = "amqp:resource-limit-exceeded";
+pub(crate) const REFUSED: &str = "amqp:resource-limit-exceeded";
 
 #[test]
 fn an_entity_beyond_the_limit_is_refused_however_it_is_created_until_another_is_deleted() {
@@ -132,27 +143,38 @@ fn an_entity_beyond_the_limit_is_refused_however_it_is_created_until_another_is_
 }
 
 /// A client that sends and receives messages of a queue.
-enum Peer<'d> {
-    Plain(Client),
+pub(crate) enum Peer<'d, S = TcpStream> {
+    Plain(Client<S>),
     /// With the channels of sender and receiver.
-    Sdk(Box<Sdk<'d>>, u16, u16),
+    Sdk(Box<Sdk<'d, S>>, u16, u16),
 }
 
 impl<'d> Peer<'d> {
-    fn new(team: &Team<'_>, dialect: Option<&'d Dialect>) -> Self {
-        let Some(dialect) = dialect else {
-            let mut client = team.plain();
-            client.sender(2, QUEUE);
-            client.receiver(3, QUEUE, SECOND);
-            return Self::Plain(client);
-        };
-        let mut sdk = Box::new(team.sdk(dialect));
+    pub(crate) fn new(team: &Team<'_>, dialect: Option<&'d Dialect>) -> Self {
+        match dialect {
+            None => Self::plain(team.plain()),
+            Some(dialect) => Self::sdk(team.sdk(dialect)),
+        }
+    }
+}
+
+impl<'d, S: Read + Write> Peer<'d, S> {
+    /// A plain client with a session on channel 0.
+    pub(crate) fn plain(mut client: Client<S>) -> Self {
+        client.sender(2, QUEUE);
+        client.receiver(3, QUEUE, SECOND);
+        Self::Plain(client)
+    }
+
+    /// A client of Service Bus.
+    pub(crate) fn sdk(sdk: Sdk<'d, S>) -> Self {
+        let mut sdk = Box::new(sdk);
         let sender = sdk.sender(QUEUE);
-        let receiver = sdk.receiver(QUEUE, 3, dialect.locking);
+        let receiver = sdk.receiver(QUEUE, 3, sdk.dialect.locking);
         Self::Sdk(sdk, sender, receiver)
     }
 
-    fn offer(&mut self, format: u32, payload: &Bytes) -> Option<DeliveryState> {
+    pub(crate) fn offer(&mut self, format: u32, payload: &Bytes) -> Option<DeliveryState> {
         match self {
             Self::Plain(client) => {
                 client.send(2, false, payload);
@@ -163,7 +185,7 @@ impl<'d> Peer<'d> {
     }
 
     /// Receives as many messages, and settles each with one of these outcomes.
-    fn settle(&mut self, outcomes: &[DeliveryState]) {
+    pub(crate) fn settle(&mut self, outcomes: &[DeliveryState]) {
         let count = u32::try_from(outcomes.len()).unwrap();
         let (client, channel) = match self {
             Self::Plain(client) => (client, 0),

@@ -3,13 +3,14 @@
 use std::io::Write as _;
 
 use amqp_codec::performative::Performative;
+use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Secret, sign_token};
 use broker_core::EntitySettings;
 use broker_server::{EntityPlan, NamespacePlan, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::{
     broker::{Broker, Folder, QUEUE, config, durable},
-    http::{ask, connect, root, whole_answer},
+    http::{ask, ask_host, connect, root, whole_answer},
     message::message,
     team::{self, Team},
     token_hosts::plan,
@@ -187,5 +188,32 @@ fn nothing_is_accepted_any_more_once_the_answer_says_that_a_namespace_is_held_or
         if is_held {
             delete();
         }
+    }
+}
+
+#[test]
+fn log_ins_over_http_count_as_work_of_the_namespace_whose_host_is_asked() {
+    let broker = team::broker();
+    let teams = ["team-a", "team-b"].map(|name| Team::create(&broker, name));
+    let work = |team: &Team<'_>| team.metric("gateway_work_units_total").unwrap();
+    let good = team::basic(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY);
+    let root = root();
+    let key = Secret::new(DEVELOPMENT_KEY);
+    let token = sign_token("http://team-a.localhost/", DEVELOPMENT_KEY_NAME, &key, u64::from(u32::MAX));
+    let cases = [
+        ("a password", Some(&*good), 404, 45),
+        ("a wrong password", Some("Basic eDp5"), 401, 45),
+        ("a token", Some(&*token), 404, 15),
+        ("a token for another host", Some(&*root), 401, 15),
+        ("a token of nobody", Some("SharedAccessSignature sr=a&sig=YQ%3d%3d&se=1&skn=nobody"), 401, 0),
+        ("no log-in", None, 401, 45),
+    ];
+    for (case, login, status, cost) in cases {
+        let before = teams.each_ref().map(work);
+        let mut stream = connect(broker.address);
+        let (told, text) = ask_host(&mut stream, &teams[0].host(), "DELETE /nothing", login, "");
+        assert_eq!(told, status, "{case}: {text}");
+        let after = teams.each_ref().map(work);
+        assert_eq!([after[0] - before[0], after[1] - before[1]], [cost, 0], "{case}");
     }
 }

@@ -66,3 +66,4 @@ pub use rate_limit::{Admission, RateLimit};
 pub use refusal_log::{REFUSALS_PER_MINUTE, RefusalLog, Severity};
 pub use tracking::http_trail;
 pub use transfer::message_parse::describe;
+pub use turn_work::{LOGIN_WORK, work_of_token};

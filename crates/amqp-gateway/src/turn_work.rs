@@ -3,6 +3,7 @@
 //! Invariant: a budget decides only where a turn stops, between two frames. A frame that was looked at is handled whole,
 //! and input that is not looked at stays in the engine; so the budgets change nothing of what is done, and in which order.
 
+use broker_auth::{JwtError, TokenError, is_sas};
 use broker_core::{Work, WorkBudget};
 
 /// A request to `$cbs` or to a management node: taken apart, and answered or refused.
@@ -10,13 +11,44 @@ pub(crate) const REQUEST: Work = Work(20);
 /// A link or session that begins.
 pub(crate) const LINK: Work = Work(20);
 /// A log-in: a password is compared by its HMAC with that of a configured secret, and with those of entities.
-pub(crate) const LOGIN: Work = Work::HMAC_CHECK.times(3);
+pub const LOGIN_WORK: Work = Work::HMAC_CHECK.times(3);
 /// Bytes of a request that are read by one unit of work.
 const REQUEST_BYTES: u64 = 64;
 
 /// Work of reading a request of so many bytes.
 pub(crate) const fn of_request(bytes: usize) -> Work {
     Work(REQUEST.0 + bytes as u64 / REQUEST_BYTES)
+}
+
+/// Work of the check that a token has gone through. None is made where the token shows that it would be in vain.
+pub fn work_of_token(token: &str, refused: Option<&TokenError>) -> Work {
+    match refused {
+        Some(
+            TokenError::TooLong(_)
+            | TokenError::AudienceTooLong(_)
+            | TokenError::UnknownKind
+            | TokenError::Malformed(_)
+            | TokenError::UnknownKey
+            | TokenError::JwtNotConfigured,
+        ) => Work(0),
+        Some(TokenError::Jwt(error)) => of_jwt(Some(error)),
+        _ if is_sas(token) => Work::HMAC_CHECK,
+        _ => Work::SIGNATURE_CHECK,
+    }
+}
+
+/// The same of a JWT.
+pub(crate) const fn of_jwt(refused: Option<&JwtError>) -> Work {
+    match refused {
+        Some(
+            JwtError::Malformed(_)
+            | JwtError::Algorithm
+            | JwtError::Extension
+            | JwtError::UnknownIssuer
+            | JwtError::UnknownKey { .. },
+        ) => Work(0),
+        _ => Work::SIGNATURE_CHECK,
+    }
 }
 
 /// Links among which one is looked for by one unit of work.

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    ClientId, CoreConfig, Effect, EntityError, Output, PublishError, QueueId, Ticket, Timestamp,
+    ClientId, CoreConfig, Effect, EntityError, Output, PublishError, QueueId, Ticket, Timestamp, Work,
     output_coalescer::{Answer, OutputCoalescer, Removal},
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Cx<'a, O> {
     /// Bytes that the actions of rules may still write in the current step.
     pub(crate) write_budget: WriteBudget,
     /// Number of locks, records and sessions of closed links and deleted entities that the call may still release.
-    pub(crate) release_budget: u32,
+    release_budget: u32,
     /// Session states that this call has written and cannot read back yet.
     pub(crate) new_states: BTreeMap<(QueueId, u32), Bytes>,
     /// Stores whose histories have something to record.
@@ -158,6 +158,19 @@ impl<'a, O: Output> Cx<'a, O> {
         self.coalescer.flush(self.out);
     }
 
+    /// Number of locks, records and sessions that may be released now. What a client asks for ends with the work of its
+    /// round; two may be released at least.
+    pub(crate) fn release_room(&self) -> u32 {
+        self.release_budget.min(messages_within(self.out.work_left(), u32::MAX))
+    }
+
+    /// `left` of this room was not needed: the rest was done, and is charged.
+    pub(crate) fn use_room(&mut self, room: u32, left: u32) {
+        let released = room.saturating_sub(left);
+        self.release_budget = self.release_budget.saturating_sub(released);
+        self.out.charge(Work::MESSAGE.times(released.into()));
+    }
+
     /// A step begins whose messages may reach topics.
     pub(crate) fn begin_step(&mut self) {
         self.write_budget = WriteBudget::of(self.write_limit);
@@ -175,6 +188,11 @@ impl<'a, O: Output> Cx<'a, O> {
         self.flush();
         mem::take(&mut self.coalescer)
     }
+}
+
+/// Messages that are within this work, at most `most`: two at least, one of which may be forwarded.
+pub(crate) fn messages_within(work: Work, most: u32) -> u32 {
+    u32::try_from(work.0 / Work::MESSAGE.0).unwrap_or(u32::MAX).min(most).max(2)
 }
 
 /// Cost of handling a message of `length` bytes, more if it was moved.

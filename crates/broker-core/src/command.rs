@@ -385,4 +385,19 @@ impl Command {
     pub fn within(self, transaction: TransactionId) -> Self {
         Self::Enlist { transaction, command: Box::new(self), settled: false }
     }
+
+    /// Messages, tokens and numbers beyond the first that this names: each is as much work as a command of its own.
+    pub(crate) fn further_items(&self) -> usize {
+        let items = match self {
+            Self::PublishBatch { messages, .. }
+            | Self::PublishTo { messages, .. }
+            | Self::PublishVia { messages, .. }
+            | Self::Schedule { messages, .. } => messages.len(),
+            Self::SettleByToken { tokens, .. } | Self::RenewLocks { tokens, .. } => tokens.len(),
+            Self::CancelScheduled { sequences, .. } => sequences.len(),
+            Self::Enlist { command, .. } => return command.further_items(),
+            _ => 1,
+        };
+        items.saturating_sub(1)
+    }
 }

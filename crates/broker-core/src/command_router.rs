@@ -2,6 +2,8 @@
 //!
 //! Invariant: every command has one place here; those that carry messages and settlements are found first.
 
+use std::collections::BTreeMap;
+
 use crate::{
     Command, DynamicNode, Effect, LockRef, NodeKind, Outcome, Output, Work,
     admin::{
@@ -69,6 +71,7 @@ impl CommandRouter<'_> {
         if self.dispatch_in_place(cx, &mut command) {
             return;
         }
+        cx.out.charge(Work::COMMAND.times(command.further_items() as u64));
         match command {
             Command::PublishBatch { queue, messages, ticket } => {
                 Publisher::of(&mut self.state.messages).publish(cx, queue, &messages, ticket);
@@ -121,7 +124,8 @@ impl CommandRouter<'_> {
                 });
             }
             Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket } => {
-                let request = FetchRequest { path, session, sequences, delete, bytes };
+                let kept = BTreeMap::new();
+                let request = FetchRequest { path, session, sequences, delete, bytes, kept };
                 self.state.pending_reads.push_back(PendingRead {
                     client: cx.client,
                     ticket,

@@ -6,10 +6,11 @@
 use bytes::Bytes;
 
 use crate::{
-    AuthorizationRule, Batch, ClientId, Command, CoreConfig, EntityView, Output, Position, QueueId, ReadId,
-    ReplayError, Timestamp, Work,
+    AuthorizationRule, Batch, BatchRest, ClientId, Command, CoreConfig, EntityView, Output, Position,
+    QueueId, ReadId, ReplayError, Timestamp, Work,
     admin::{dynamic::DynamicNodeAdmin, removal::EntityRemoval, snapshot::AdminSnapshot},
-    call::{Cx, NO_CLIENT},
+    call::{Cx, NO_CLIENT, messages_within},
+    command_reads::CommandReads,
     command_router::CommandRouter,
     deliver::{budget::DeliveryBudget, dispatcher::Dispatcher, peek::ReadRequests},
     due_work::DueWork,
@@ -58,19 +59,29 @@ impl Core {
     /// for more than one command.
     ///
     /// One message may become a copy for each of ten thousand subscriptions. So when `out` is full
-    /// ([`Output::is_full`]) the rest of the batch is given back, to be handled in a later call. Each call handles at
-    /// least one command.
-    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) -> Option<Batch> {
+    /// ([`Output::round_is_full`]) the rest of the batch is given back, to be handled in a later call. The same holds where a
+    /// command needs messages that are not in memory. Each call handles at least one command, or asks for the messages that it needs.
+    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) -> Option<BatchRest> {
         let client = batch.client;
         let mut cx = self.begin_call(now, client, out);
         let mut commands = batch.commands.into_iter();
+        let mut reads = Vec::new();
         while !commands.as_slice().is_empty() {
             prefetch_commands(&self.state.messages.entities, commands.as_slice());
             let mut done = 0;
-            for command in commands.as_mut_slice().iter_mut().take(AHEAD) {
-                if !CommandRouter::of(&mut self.state).dispatch_in_place(&mut cx, command) {
+            let mut rest = commands.as_mut_slice();
+            while done < AHEAD
+                && let Some((command, behind)) = rest.split_first_mut()
+            {
+                if CommandReads::may_read(command) {
+                    reads = CommandReads::of(&mut self.state).missing(&mut cx, command, behind);
+                }
+                if !reads.is_empty()
+                    || !CommandRouter::of(&mut self.state).dispatch_in_place(&mut cx, command)
+                {
                     break;
                 }
+                rest = behind;
                 done += 1;
                 cx.out.charge(Work::COMMAND);
                 if cx.out.round_is_full() {
@@ -80,11 +91,13 @@ impl Core {
             if let Some(last) = usize::checked_sub(done, 1) {
                 // They go where they lie.
                 drop(commands.nth(last));
-            } else if let Some(command) = commands.next() {
+            } else if reads.is_empty()
+                && let Some(command) = commands.next()
+            {
                 cx.out.charge(Work::COMMAND);
                 CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
             }
-            if cx.out.round_is_full() {
+            if !reads.is_empty() || cx.out.round_is_full() {
                 break;
             }
         }
@@ -92,7 +105,7 @@ impl Core {
         if commands.as_slice().is_empty() {
             return None;
         }
-        Some(Batch { client, commands: commands.collect() })
+        Some(BatchRest { batch: Batch { client, commands: commands.collect() }, reads })
     }
 
     /// Does one thing that a client asked.
@@ -101,13 +114,14 @@ impl Core {
     /// all they need. Anything else it asks is ignored.
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
         let mut cx = self.begin_call(now, client, out);
+        cx.out.charge(Work::COMMAND);
         CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
         self.finish_call(cx);
     }
 
     /// When `handle_deadline` wants to be called next. It may find nothing to do then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        if !self.state.lock_releases.is_empty() || !self.state.deletions.is_empty() {
+        if self.state.lock_releases.has_work() || !self.state.deletions.is_empty() {
             return Some(Timestamp::from_millis(0));
         }
         let timer = self.state.messages.entities.agenda.first_timer().map(|(at, _)| at);
@@ -139,9 +153,9 @@ impl Core {
             left = DueWork::of(&mut self.state).handle_due(cx, queue, left);
             self.state.messages.entities.rearm(queue);
         }
+        cx.out.charge(Work::MESSAGE.times(u64::from(most.saturating_sub(left))));
         // Last: an expired lock does not keep an entity, and its end is the time of the entity's last use.
         EntityRemoval::of(&mut self.state).delete_idle(cx, left);
-        cx.out.charge(Work::MESSAGE.times(u64::from(most.saturating_sub(left))));
         self.finish_call(call);
         self.deadline().is_some_and(|at| at <= now)
     }
@@ -162,15 +176,21 @@ impl Core {
         }
         self.finish_call(call);
         self.state.messages.entities.agenda.has_to_dispatch()
-            || (!self.state.pending_reads.is_empty() && !self.state.disk_waits.has_requests())
+            || (!self.state.pending_reads.is_empty() && !self.state.messages.disk_waits.has_requests())
     }
 
-    /// A read that was pending is done, or came to nothing ([`Output::read_soon`]): the next [`Core::deliver`] asks again for what
-    /// waited for it.
+    /// A read that was pending is done, or came to nothing ([`Output::read_soon`]): the next [`Core::deliver`] or
+    /// [`Core::handle_deadline`] asks again for what waited for it.
     pub fn handle_read_done(&mut self, read: ReadId) {
-        while let Some(waiter) = self.state.disk_waits.pop(read) {
+        while let Some(waiter) = self.state.messages.disk_waits.pop(read) {
             Dispatcher::of(&mut self.state).on_read(waiter);
         }
+        self.state.lock_releases.on_read(read);
+    }
+
+    /// Whether work that is due waits for reads of the disk. Until they are done it has no deadline.
+    pub fn has_due_reads(&self) -> bool {
+        self.state.messages.disk_waits.has_due_work() || self.state.lock_releases.is_reading()
     }
 
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
@@ -290,11 +310,6 @@ impl Core {
         self.state.messages.record_histories(&mut cx);
         self.coalescer = cx.finish();
     }
-}
-
-/// Messages that are within this work, at most `most`: two at least, one of which may be forwarded.
-fn messages_within(work: Work, most: u32) -> u32 {
-    u32::try_from(work.0 / Work::MESSAGE.0).unwrap_or(u32::MAX).min(most).max(2)
 }
 
 #[cfg(test)]

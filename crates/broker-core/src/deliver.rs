@@ -5,7 +5,6 @@
 pub(crate) mod budget;
 pub(crate) mod deferred;
 pub(crate) mod delivery;
-pub(crate) mod disk_waits;
 pub(crate) mod dispatcher;
 pub(crate) mod peek;
 pub(crate) mod pending_read;

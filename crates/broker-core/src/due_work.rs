@@ -7,13 +7,16 @@ use std::hint::black_box;
 use crate::{
     Output, Position, QueueId, Timestamp,
     call::{Cx, cost},
+    disk_waits::DiskWaiter,
     namespace::Namespace,
     publish::publisher::Publisher,
+    record::OpenRecord,
     session::holders::SessionHolders,
     settle::{dead_letter::DeadLetters, disposer::Disposer, property_patch::PropertyPatch},
     store::{
         deadlines::{Deadlines, Run},
-        slot::State,
+        load_message::Unread,
+        slot::{Slot, State},
         slots::PREFETCH_MAX,
     },
 };
@@ -44,10 +47,11 @@ impl DueWork<'_> {
             self.state.messages.entities.agenda.drop_first_timer();
             return left;
         };
+        store.due_reads.begin();
         // The caller arms the store again after the work.
         self.state.messages.entities.agenda.disarm(store);
         for kind in [DueKind::Lock, DueKind::Expiry, DueKind::Schedule] {
-            while left > 0 {
+            while left > 0 && !self.waits(queue) {
                 let due = self.pop_due(cx.now, queue, kind, left);
                 if due.is_empty() {
                     break;
@@ -62,6 +66,11 @@ impl DueWork<'_> {
             left = SessionHolders::of(self.state).run_sessions(cx, queue, left);
         }
         self.state.messages.forget_ids(cx, queue, left)
+    }
+
+    /// Whether the store waits for the disk.
+    fn waits(&self, queue: QueueId) -> bool {
+        self.state.store(queue).is_some_and(|store| store.due_work_waits)
     }
 
     /// Takes at most `left` due runs. The caller puts back the part of a run that it does not handle.
@@ -132,17 +141,18 @@ impl DueWork<'_> {
         while let Some(store) = self.state.store(queue)
             && let Some(sequence) = store.slots.next_before(from, run.sequences().end)
         {
-            if touched >= left {
+            let slot = store.slots.get(sequence).copied();
+            from = sequence + 1;
+            let Some(slot) = slot.filter(|slot| kind.is_due(slot, cx.now)) else { continue };
+            let record = if touched < left { self.read(cx, queue, sequence, kind) } else { Err(PutOff) };
+            let Ok(record) = record else {
                 if let Some(deadlines) = self.deadlines(queue, kind) {
                     deadlines.put_back(run, sequence);
                 }
                 return touched;
-            }
-            from = sequence + 1;
-            let Some(slot) = store.slots.get(sequence) else { continue };
-            let length = slot.length;
+            };
             match kind {
-                DueKind::Lock if slot.is_lock_over(cx.now) => {
+                DueKind::Lock => {
                     self.state.messages.entities.was_used_until(queue, slot.lock_time().unwrap_or(cx.now));
                     Disposer::of(&mut self.state.messages).return_message(
                         cx,
@@ -152,27 +162,71 @@ impl DueWork<'_> {
                         PropertyPatch::default(),
                     );
                 }
-                DueKind::Expiry
-                    if slot.state == State::Active && !slot.is_locked() && slot.is_expired(cx.now) =>
-                {
-                    DeadLetters::of(&mut self.state.messages).expire(
-                        cx,
-                        queue,
-                        sequence,
-                        PropertyPatch::default(),
-                    );
+                DueKind::Expiry => {
+                    let patch = PropertyPatch { record, ..PropertyPatch::default() };
+                    DeadLetters::of(&mut self.state.messages).expire(cx, queue, sequence, patch);
                 }
-                DueKind::Schedule if slot.due().is_some_and(|due| due <= cx.now) => {
-                    Publisher::of(&mut self.state.messages).activate(cx, queue, sequence);
+                DueKind::Schedule => {
+                    Publisher::of(&mut self.state.messages).activate(cx, queue, sequence, record);
                 }
-                _ => continue,
             }
             let moved = self.state.store(queue).is_none_or(|store| store.slots.get(sequence).is_none());
             // A topic's message has at most a copy for each rule.
             let copies = u32::try_from(self.state.messages.rules.count(queue)).unwrap_or(u32::MAX);
             let copies = copies.saturating_add(cx.changes_cost());
-            touched = touched.saturating_add(cost(moved, length)).saturating_add(copies);
+            touched = touched.saturating_add(cost(moved, slot.length)).saturating_add(copies);
         }
         touched
+    }
+
+    /// Reads a message that is moved now; `None`: it stays, is removed, or cannot be read.
+    fn read(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        kind: DueKind,
+    ) -> Result<Option<OpenRecord>, PutOff> {
+        let is_moved = match kind {
+            DueKind::Lock => {
+                Disposer::of(&mut self.state.messages).becomes_dead_letter(cx.now, queue, sequence, true)
+            }
+            DueKind::Expiry => self.state.messages.entities.keeps_expired(queue),
+            DueKind::Schedule => true,
+        };
+        let Some(store) = self.state.store(queue).filter(|_| is_moved) else { return Ok(None) };
+        if store.due_work_waits {
+            return Err(PutOff);
+        }
+        let disk = store.due_reads.disk_access();
+        let read = self.state.messages.entities.read_message(queue, sequence, disk, cx.out);
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return Ok(None) };
+        match read {
+            Ok(record) => {
+                store.due_reads.found();
+                Ok(Some(record))
+            }
+            Err(Unread::Pending(read)) => {
+                store.due_work_waits = true;
+                self.state.messages.disk_waits.add(read, DiskWaiter::DueWork(queue));
+                Err(PutOff)
+            }
+            Err(Unread::Damaged(_)) => Ok(None),
+        }
+    }
+}
+
+/// A message whose due work is put off to a later call, because this one has done all that it may, or because the message is read from
+/// the disk first.
+struct PutOff;
+
+impl DueKind {
+    /// Whether it is time for that.
+    fn is_due(self, slot: &Slot, now: Timestamp) -> bool {
+        match self {
+            Self::Lock => slot.is_lock_over(now),
+            Self::Expiry => slot.state == State::Active && !slot.is_locked() && slot.is_expired(now),
+            Self::Schedule => slot.due().is_some_and(|due| due <= now),
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The messages of one namespace, and what decides about them: configuration, entities and rules.
 //!
-//! Invariant: nothing here knows a client or a link.
+//! Invariant: nothing here knows a link, or a client but for the number of one whose command waits for a read.
 
 use crate::{
     CoreConfig, EntityPath, EntitySettings, LimitScope, Output, QueueId, QueueInfo,
     call::Cx,
+    disk_waits::DiskWaits,
     entity::{rules::Rules, table::EntityTable},
     settle::token::LockTokenCipher,
     store::{Entity, Store},
@@ -19,6 +20,8 @@ pub(crate) struct Messages {
     pub(crate) rules: Rules,
     /// Message ids in all recorded histories.
     pub(crate) history_len: u64,
+    /// All that waits for reads of the disk.
+    pub(crate) disk_waits: DiskWaits,
 }
 
 impl Messages {
@@ -53,7 +56,7 @@ impl Messages {
     pub(crate) fn new(config: CoreConfig) -> Self {
         let tokens = LockTokenCipher::new(config.token_key);
         let (entities, rules) = (EntityTable::default(), Rules::default());
-        Self { config, tokens, entities, rules, history_len: 0 }
+        Self { config, tokens, entities, rules, history_len: 0, disk_waits: DiskWaits::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::{
     ClientId, CoreConfig, Delivery, EntityPath, QueueId,
-    deliver::{disk_waits::DiskWaits, pending_read::PendingRead},
+    deliver::pending_read::PendingRead,
     entity::deletion_queue::DeletionQueue,
     link::table::LinkTable,
     messages::Messages,
@@ -27,8 +27,6 @@ pub(crate) struct Namespace {
     pub(crate) deletions: DeletionQueue,
     /// Requests that wait for the next `deliver`.
     pub(crate) pending_reads: VecDeque<PendingRead>,
-    /// Deliveries and requests that wait for the disk.
-    pub(crate) disk_waits: DiskWaits,
     /// Deliveries that remove their messages; empty between calls.
     pub(crate) held: Vec<(ClientId, Delivery)>,
     pub(crate) next_lock: u32,
@@ -65,7 +63,6 @@ impl Namespace {
             lock_releases: LockReleaseQueue::default(),
             deletions: DeletionQueue::default(),
             pending_reads: VecDeque::new(),
-            disk_waits: DiskWaits::default(),
             held: Vec::new(),
             next_lock: 1,
         }

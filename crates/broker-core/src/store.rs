@@ -15,6 +15,7 @@ mod lock_owners;
 mod locks;
 mod order;
 pub(crate) mod partition;
+pub(crate) mod reads_in_vain;
 mod replay;
 pub(crate) mod selection;
 pub(crate) mod session_id;
@@ -45,6 +46,7 @@ use history::History;
 use lock_owners::LockOwners;
 use order::Order;
 use partition::{PartitionId, SequenceCursor};
+use reads_in_vain::ReadsInVain;
 use selection::Selection;
 use sessions::{Session, SessionMessageState, SessionNumber, SessionState, Sessions};
 use slot::{ConsumerNumber, Slot, State};
@@ -109,10 +111,12 @@ pub(crate) struct Store {
     pub(crate) touched_at: Timestamp,
     /// It is in the list of stores to deliver from, or to forward from.
     pub(crate) queued: bool,
-    /// A read of the disk that it has waited for is done.
-    pub(crate) was_read: bool,
-    /// Deliveries after such a read that found no message at hand, one after the other.
-    pub(crate) reads_in_vain: u8,
+    /// Reads for its deliveries, or for what it forwards.
+    pub(crate) reads: ReadsInVain,
+    /// Reads for its due work.
+    pub(crate) due_reads: ReadsInVain,
+    /// Its due work waits for the disk: until then it has no deadline.
+    pub(crate) due_work_waits: bool,
     /// Its sessions, where the entity has them. There `Slot::holder` is the session's number, and the lock of a message
     /// lasts as long as that of its session.
     pub(crate) sessions: Option<Box<Sessions>>,
@@ -142,8 +146,9 @@ impl Store {
             links: StoreLinks::default(),
             touched_at: Timestamp::default(),
             queued: false,
-            was_read: false,
-            reads_in_vain: 0,
+            reads: ReadsInVain::default(),
+            due_reads: ReadsInVain::default(),
+            due_work_waits: false,
             sessions: None,
         }
     }
@@ -365,6 +370,9 @@ impl Store {
 
     /// Puts the store under its earliest deadline in the core's table, if that is earlier than its entry there.
     pub(crate) fn arm(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
+        if self.due_work_waits {
+            return;
+        }
         let expiries = self.timers.expiries.next();
         let forget = self.history.as_ref().and_then(|history| history.forget_at());
         let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());

@@ -17,6 +17,8 @@ impl Work {
     pub const COMMAND: Self = Self(2);
     /// One message that is looked at, for a peek or a selection.
     pub const MESSAGE: Self = Self(3);
+    /// One message whose place in memory alone is looked at: a lock that is to end.
+    pub const SLOT: Self = Self(1);
     /// One entity, session or rule of a list.
     pub const LIST_ENTRY: Self = Self(10);
     /// One rule of a subscription that a message is compared with.

@@ -38,9 +38,12 @@ pub trait Disk: fmt::Debug + Send + Sync {
     }
     /// Reads from `offset` until `buffer` is full or the file ends; says how many bytes there were.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// The same for a piece of which the caller knows the length: the operating system need read nothing beyond it.
-    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_at(file, offset, buffer)
+    /// Reads `length` bytes from `offset` on, fewer where the file ends. The operating system need read nothing beyond them.
+    fn read_piece(&self, file: FileId, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut piece = vec![0; length];
+        let bytes = self.read_at(file, offset, &mut piece)?;
+        piece.truncate(bytes);
+        Ok(piece)
     }
     /// Makes the file's contents durable, and of its metadata what reading them needs.
     fn sync_data(&self, file: FileId) -> io::Result<()>;
@@ -73,8 +76,8 @@ impl<D: Disk + ?Sized> Disk for Arc<D> {
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(file, offset, buffer)
     }
-    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        (**self).read_piece_at(file, offset, buffer)
+    fn read_piece(&self, file: FileId, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        (**self).read_piece(file, offset, length)
     }
     fn sync_data(&self, file: FileId) -> io::Result<()> {
         (**self).sync_data(file)

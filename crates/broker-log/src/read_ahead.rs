@@ -208,11 +208,10 @@ impl ReadAhead {
         let before = self.take_before(at, reader);
         let (requested_bytes, follows_worthy) = planned(before.as_ref());
         let end = (at + length.max(requested_bytes)).min(readable.max(at + length));
-        let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
-        let read = disk.read_piece_at(segment.file, at - segment.base, &mut buffer)?;
-        buffer.truncate(read);
+        let length_to_end = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let piece = disk.read_piece(segment.file, at - segment.base, length_to_end)?;
         self.waits += 1;
-        self.counts_of(reader.owner).bytes += read as u64;
+        self.counts_of(reader.owner).bytes += piece.len() as u64;
         let plan = WindowPlan {
             reader,
             start: at,
@@ -221,7 +220,7 @@ impl ReadAhead {
             follows_worthy,
             is_ahead: false,
         };
-        let mut window = self.window(plan, buffer.into());
+        let mut window = self.window(plan, piece.into());
         let record = window.record(at, length);
         self.keep(window);
         Ok(record)

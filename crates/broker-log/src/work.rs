@@ -178,10 +178,8 @@ impl<D: Disk> DiskWorker<D> {
 
     /// As much of the window as the file has.
     fn read(&self, read: WindowRead) -> io::Result<Bytes> {
-        let mut buffer = vec![0; usize::try_from(read.length).unwrap_or(usize::MAX)];
-        let bytes = self.disk.read_piece_at(read.file, read.offset, &mut buffer)?;
-        buffer.truncate(bytes);
-        Ok(buffer.into())
+        let length = usize::try_from(read.length).unwrap_or(usize::MAX);
+        self.disk.read_piece(read.file, read.offset, length).map(Into::into)
     }
 
     /// The same of a segment that is read in order.

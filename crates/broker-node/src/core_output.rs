@@ -20,6 +20,8 @@ pub(crate) struct NodeOutput {
     pub(crate) awaited: broker_log::Position,
     /// The process uses as much memory as it may.
     pub(crate) memory_full: bool,
+    /// Clients whose deferred commands were all handled, or dropped, and that nobody was told of.
+    pub(crate) caught_up: Vec<(NamespaceId, ClientId)>,
     /// A record's index with the slot of its namespace; empty between records.
     index: Vec<u8>,
 }
@@ -28,7 +30,14 @@ impl NodeOutput {
     /// All that was recovered is durable.
     pub(crate) fn new(journal: Journal) -> Self {
         let awaited = journal.durable();
-        Self { journal, outbox: Outbox::default(), awaited, memory_full: false, index: Vec::new() }
+        Self {
+            journal,
+            outbox: Outbox::default(),
+            awaited,
+            memory_full: false,
+            caught_up: Vec::new(),
+            index: Vec::new(),
+        }
     }
 
     /// The output of one namespace's core, for one call.

@@ -17,6 +17,7 @@ mod recovery;
 pub use agreement::{Agreement, Alone};
 pub use limits::NodeLimits;
 pub use namespace::change::{NamespaceCommand, NamespaceRequest};
+pub use namespace::deferred_batches::CommandWait;
 pub use namespace::{NamespaceId, NamespaceView};
 pub use node::{Node, NodeFault};
 pub use outbox::Released;

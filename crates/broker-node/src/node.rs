@@ -15,7 +15,8 @@ use broker_core::{
 use broker_log::{CompactionStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
 use crate::{
-    Agreement, Alone, NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, NodeLimits, Released,
+    Agreement, Alone, CommandWait, NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView,
+    NodeLimits, Released,
     core_output::{NodeOutput, RoundLimit},
     durability_queue::DurabilityQueue,
     namespace::{change::NamespaceAdmin, registry::Namespaces, round_bounds::RoundBounds},
@@ -101,7 +102,7 @@ impl Node {
 
     /// Handles one client's commands for a namespace, in one atomic unit of the journal or in several. Deliveries follow in
     /// [`Self::work`], and so do commands for which this round, or the memory for what the disk has to write, has no
-    /// room. Commands for a namespace that is gone are dropped: its clients are told otherwise. After [`Self::close`]
+    /// room, and those that need messages which are read from the disk first. Commands for a namespace that is gone are dropped: its clients are told otherwise. After [`Self::close`]
     /// nothing is handled any more.
     pub fn handle_batch(&mut self, now: Timestamp, id: NamespaceId, batch: Batch) {
         if self.closing {
@@ -337,9 +338,20 @@ impl Node {
         self.namespaces.has_deferred()
     }
 
-    /// Whether commands of this client do.
-    pub fn has_deferred_of(&self, id: NamespaceId, client: ClientId) -> bool {
-        self.namespaces.get(id).is_some_and(|namespace| namespace.core.has_deferred_of(client))
+    /// Whether commands, or work that is due, wait for reads of the disk: the end of these brings them back.
+    pub fn has_reading(&self) -> bool {
+        self.namespaces.has_reading()
+    }
+
+    /// The reason for which commands of this client wait, if some do.
+    pub fn command_wait(&self, id: NamespaceId, client: ClientId) -> Option<CommandWait> {
+        self.namespaces.get(id)?.core.command_wait(client)
+    }
+
+    /// A client whose deferred commands were all handled, or dropped with their namespace, since it was last told of. Call until it
+    /// returns `None`, as [`Self::poll_effects`]. The client may have sent more since: [`Self::command_wait`] says so.
+    pub fn poll_caught_up(&mut self) -> Option<(NamespaceId, ClientId)> {
+        self.output.caught_up.pop()
     }
 
     /// Time at which [`Self::work`] has timed work to do; none while the node is behind: due work then waits for the

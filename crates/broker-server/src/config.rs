@@ -10,7 +10,8 @@ use broker_core::{CoreConfig, EntityKind, EntitySettings, NamespaceSettings, Rul
 use broker_log::JournalConfig;
 
 use crate::{
-    jwks_refresh::KeySource, observability::ObservabilityConfig, process_memory::ProcessMemory, tls::TlsFiles,
+    jwks_refresh::KeySource, observability::ObservabilityConfig, process_memory::ProcessMemory,
+    recovery_gate::RecoveryGate, tls::TlsFiles,
 };
 
 /// An entity to create.
@@ -127,6 +128,8 @@ pub struct ServerConfig {
     pub missing_right: MissingRight,
     /// For tests against the broker: its clock can be moved.
     pub testing: bool,
+    /// Gate of the recoveries of shards.
+    pub recovery_gate: RecoveryGate,
     /// Metrics, logs and traces.
     pub observe: ObservabilityConfig,
     /// `open.container-id`.
@@ -169,6 +172,7 @@ impl Default for ServerConfig {
             io_threads: thread::available_parallelism().map_or(2, NonZero::get),
             missing_right: MissingRight::default(),
             testing: false,
+            recovery_gate: RecoveryGate::default(),
             observe: ObservabilityConfig::default(),
             container_id: "ferrybus".to_owned(),
         }

@@ -23,7 +23,8 @@ use tokio::{
 
 use crate::{
     audit::Audit,
-    clock::Clock,
+    clock::{self, Clock},
+    connection_turns::{ConnectionTurns, NamespaceTurn},
     connections::ConnectionListing,
     deadline_timer::DeadlineTimer,
     effect_queue::{ControlMessage, EffectQueue, Report},
@@ -100,6 +101,8 @@ pub(crate) struct Driver<S> {
     clock: Arc<Clock>,
     effect_queue: Arc<EffectQueue>,
     turn: ConnectionTurn,
+    /// Its turns among the connections of its thread.
+    namespace_turn: NamespaceTurn,
     /// Bytes that it holds of messages of which more is to come.
     unfinished: UnfinishedShare,
     /// Set while the namespace is above its limit of sends in a second: the connection reads nothing until then.
@@ -168,6 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             clock,
             effect_queue,
             turn: ConnectionTurn::new(),
+            namespace_turn: NamespaceTurn::new(ConnectionTurns::of_this_thread()),
             unfinished,
             paused_until: None,
             outgoing,
@@ -212,6 +216,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
+        // To close takes its time, in which others are to have their turns.
+        self.namespace_turn.leave(clock::instant);
         if result.is_err() && !self.gateway.is_dropped_by_fault() {
             self.finish_input().await;
         }
@@ -251,6 +257,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// comes back here.
     async fn let_others_work(&mut self) {
         if self.turn.is_over() {
+            self.namespace_turn.end(clock::instant);
             task::yield_now().await;
             self.turn.end();
         }
@@ -465,9 +472,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
+    /// Whether it is the turn of this connection among those of its thread. Before it has a namespace it waits for none.
+    fn poll_turn(&mut self, cx: &Context<'_>) -> bool {
+        self.placer.placed().is_none_or(|namespace| {
+            let weight = || namespace.definition().settings.weight;
+            self.namespace_turn.poll_begin(namespace.residence(), weight, cx, clock::instant)
+        })
+    }
+
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<ReadyEvents> {
         let mut ready = ReadyEvents::default();
-        if let Poll::Ready(effects) = self.effect_queue.poll_take(cx) {
+        let has_turn = self.poll_turn(cx);
+        if has_turn && let Poll::Ready(effects) = self.effect_queue.poll_take(cx) {
             ready.effects = effects;
         }
         ready.control_messages = self.effect_queue.control_messages();
@@ -478,7 +494,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.flushed = true;
             ready.failure = result.err();
         }
-        if ready.failure.is_none() && self.paused_until.is_none() && self.effect_queue.may_read() {
+        if has_turn && ready.failure.is_none() && self.paused_until.is_none() && self.effect_queue.may_read()
+        {
             self.poll_input(cx, &mut ready);
         }
         ready.deadline = self.deadline_timer.poll(cx).is_ready();
@@ -491,6 +508,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         ready.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
         if ready.is_empty() {
             self.turn.end();
+            self.namespace_turn.end(clock::instant);
             return Poll::Pending;
         }
         Poll::Ready(ready)

@@ -76,6 +76,8 @@ enum RunState {
 #[derive(Debug, Default)]
 struct ExecutorState {
     items: Vec<ExecutorItem>,
+    /// Effect queues of clients that begin in this turn of the node, or that wait for it when it panics.
+    beginning: Vec<Arc<EffectQueue>>,
     /// Since when the first of them waits; `None`: it does not.
     waiting_since: Option<Instant>,
     run_state: RunState,
@@ -176,7 +178,7 @@ impl Executor {
     }
 
     /// Submits one item: runs the node, unless another thread does, which takes the item along.
-    /// False: the node has ended, and the item is dropped.
+    /// False: the node has ended, and the item is dropped. A client that would have begun is abandoned if the node has panicked.
     pub(crate) fn push(&self, item: ExecutorItem) -> bool {
         self.submit_item(item, STEPS_MAX)
     }
@@ -189,7 +191,11 @@ impl Executor {
 
     fn submit_item(&self, item: ExecutorItem, steps: u32) -> bool {
         let mut state = self.state();
-        if matches!(state.run_state, RunState::Ended(_)) {
+        if let RunState::Ended(ended) = state.run_state {
+            drop(state);
+            if let (Ended::Panicked, ExecutorItem::Register(.., effect_queue)) = (ended, item) {
+                effect_queue.abandon();
+            }
             return false;
         }
         if matches!(item, ExecutorItem::Advance(..)) {
@@ -216,10 +222,15 @@ impl Executor {
             Ended::Panicked
         });
         let node_driver = self.node().take();
-        if recovers(ended)
-            && let Some(mut node_driver) = node_driver
-        {
-            node_driver.abandon_clients();
+        if recovers(ended) {
+            // Also those of which the node has not heard: the one that follows will not, either.
+            let beginning = mem::take(&mut self.state().beginning);
+            for effect_queue in beginning {
+                effect_queue.abandon();
+            }
+            if let Some(mut node_driver) = node_driver {
+                node_driver.abandon_clients();
+            }
         }
         ended
     }
@@ -322,6 +333,8 @@ impl Executor {
     fn take_items(&self, items: &mut Vec<ExecutorItem>) -> Duration {
         let mut state = self.state();
         mem::swap(items, &mut state.items);
+        state.beginning.clear();
+        state.beginning.extend(beginning(items));
         let since = state.waiting_since.take();
         drop(state);
         let waited = since.map_or(Duration::ZERO, |since| clock::instant().saturating_duration_since(since));
@@ -349,8 +362,11 @@ impl Executor {
     /// The node has ended.
     fn end(&self, mut state: MutexGuard<'_, ExecutorState>, ended: Ended) {
         state.run_state = RunState::Ended(ended);
-        state.items.clear();
+        let items = mem::take(&mut state.items);
+        state.beginning.extend(beginning(&items));
         drop(state);
+        // Those that wait for an answer hear that none comes.
+        drop(items);
         self.wakeup.notify_one();
     }
 
@@ -363,6 +379,14 @@ impl Executor {
         // After a panic the node does not run any more: see `fail`.
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The effect queues of clients that begin with these items.
+fn beginning(items: &[ExecutorItem]) -> impl Iterator<Item = Arc<EffectQueue>> {
+    items.iter().filter_map(|item| match item {
+        ExecutorItem::Register(.., effect_queue) => Some(Arc::clone(effect_queue)),
+        _ => None,
+    })
 }
 
 /// Turns of a submitter, and the time after which it begins none; the rest is left to the housekeeper.

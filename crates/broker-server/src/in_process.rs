@@ -60,6 +60,8 @@ impl NamespaceObserver for NoObserver {
         None
     }
 
+    fn forget_others(&self, _: &[NamespaceId]) {}
+
     fn set_entity_keys(&self, _: NamespaceId, _: &str, _: &[AuthorizationRule]) {}
 }
 

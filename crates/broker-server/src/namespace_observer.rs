@@ -12,6 +12,9 @@ pub(crate) trait NamespaceObserver: Debug + Send + Sync {
     /// A definition is durable. The id of a namespace that is new to the observer.
     fn apply(&self, definition: NamespaceDefinition) -> Option<NamespaceId>;
 
+    /// The shard has been recovered with these namespaces, and has no other.
+    fn forget_others(&self, there: &[NamespaceId]);
+
     /// An entity has these keys.
     fn set_entity_keys(&self, id: NamespaceId, entity: &str, rules: &[AuthorizationRule]);
 

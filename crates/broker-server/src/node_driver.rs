@@ -153,6 +153,7 @@ impl NodeDriver {
             }
             served.push(view.id);
         }
+        namespaces.forget_others(&served);
         for id in served {
             self.node.handle_batch(self.clock.utc(), id, entity_key_watch::request());
         }
@@ -203,7 +204,7 @@ impl NodeDriver {
             slow.on_step(began, waited, self.node.journal().committed());
         }
         self.more |= self.release();
-        if self.stopping && !self.more && !self.node.has_deferred() {
+        if self.stopping && !self.more && !self.node.has_deferred() && !self.node.has_reading() {
             self.node.close();
         }
         self.more |= self.give_to_disk(alone);
@@ -276,12 +277,7 @@ impl NodeDriver {
                     slow.handles(namespace, &batch);
                 }
                 self.node.handle_batch(now, namespace, batch);
-                if !self.node.is_behind() {
-                    let node = &self.node;
-                    self.credit_due.on_handled(node.has_deferred(), |(namespace, client)| {
-                        node.has_deferred_of(namespace, client)
-                    });
-                }
+                self.release_credit();
             }
             ExecutorItem::ChangeNamespace(request, command) => {
                 self.node.change_namespace(now, request, *command);
@@ -332,7 +328,8 @@ impl NodeDriver {
 
     /// Answers the requests that advanced the clock, unless work is still due or waits for the disk.
     fn answer_advanced(&mut self, now: Timestamp) {
-        if !self.node.is_behind() && self.node.deadline().is_none_or(|deadline| deadline > now) {
+        let is_done = self.node.deadline().is_none_or(|deadline| deadline > now) && !self.node.has_reading();
+        if !self.node.is_behind() && is_done {
             for answer in self.advanced.drain(..) {
                 answer.send(Some(now)).ok();
             }
@@ -345,8 +342,12 @@ impl NodeDriver {
         if self.node.is_behind() {
             return;
         }
+        while let Some(client) = self.node.poll_caught_up() {
+            let node = &self.node;
+            self.credit_due.on_caught_up(client, |(id, client)| node.command_wait(id, client).is_some());
+        }
         let node = &self.node;
-        self.credit_due.release(|(namespace, client)| node.has_deferred_of(namespace, client));
+        self.credit_due.release(|(id, client)| node.command_wait(id, client).is_some());
     }
 
     /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.

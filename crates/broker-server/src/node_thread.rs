@@ -25,6 +25,7 @@ use crate::{
     node_driver::{Ended, NodeDriver},
     node_identity, permissions,
     randomness::random,
+    recovery_gate::RecoveryGate,
     shards,
     shutdown::{self, Shutdown},
     start_error::StartError,
@@ -174,6 +175,7 @@ struct ShardConfig {
     journal: JournalConfig,
     core: CoreConfig,
     slow_operation: Option<Duration>,
+    gate: RecoveryGate,
 }
 
 impl ShardConfig {
@@ -183,6 +185,7 @@ impl ShardConfig {
             journal: config.journal,
             core: config.core.clone(),
             slow_operation: config.observe.slow_operation,
+            gate: config.recovery_gate.clone(),
         }
     }
 }
@@ -215,6 +218,7 @@ impl ShardRecovery {
             if !recovers || stopping.wait(PAUSE) {
                 return ended;
             }
+            self.config.gate.pass(shard);
             match self.node_driver() {
                 Ok(node_driver) => {
                     executor.metrics().recovered();

@@ -158,7 +158,7 @@ impl Prepared {
     /// Has the core do these, whose tickets count from 0; gives the answer of each, once it is durable.
     fn ask(&mut self, commands: Vec<Command>) -> Result<Vec<Effect>, StartError> {
         let Self { server, setup, .. } = self;
-        server.unless_node_ends(setup.ask(commands))
+        server.unless_node_ends(setup.ask(commands))?
     }
 }
 

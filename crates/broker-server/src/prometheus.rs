@@ -35,8 +35,8 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) memory: (Option<u64>, Option<u64>),
     /// Expiry of the TLS certificate, in seconds since 1970; `None` without TLS.
     pub(crate) certificate_expires_at: Option<u64>,
-    /// The shards, by number.
-    pub(crate) shards: Vec<NodeView>,
+    /// The shards, by number; `None` for one that recovers.
+    pub(crate) shards: Vec<Option<NodeView>>,
     /// The whole broker is shown, and not some of its namespaces alone.
     pub(crate) is_whole: bool,
     pub(crate) namespaces: Vec<ShownNamespace>,
@@ -187,6 +187,7 @@ impl Collector for Frame {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Whether the scrape shows fewer entities than there are";
         gauge(&mut encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))?;
+        self.recovering(&mut encoder)?;
         self.journal(&mut encoder)?;
         self.memory(&mut encoder)?;
         self.server(&mut encoder)
@@ -194,10 +195,21 @@ impl Collector for Frame {
 }
 
 impl Frame {
+    fn recovering(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether a shard recovers from a failure of the broker";
+        let mut metric = encoder.encode_descriptor("shard_recovering", help, None, MetricType::Gauge)?;
+        for (number, shard) in self.0.shards.iter().enumerate() {
+            let recovers = u64::from(shard.is_none());
+            ConstGauge::new(recovers).encode(metric.encode_family(&[("shard", number)])?)?;
+        }
+        Ok(())
+    }
+
     fn journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let bytes = Some(&Unit::Bytes);
         let shards = &self.0.shards;
         let mut gauge = |name, help, unit: Option<&Unit>, figure: fn(&NodeView) -> Option<u64>| {
+            let figure = |shard: &Option<NodeView>| shard.as_ref().and_then(figure);
             if shards.iter().all(|shard| figure(shard).is_none()) {
                 return Ok(());
             }
@@ -227,8 +239,10 @@ impl Frame {
         gauge("journal_cleaning_stopped", stopped, None, |node| Some(node.compaction_stopped.into()))?;
         let mut counter = |name, help, figure: fn(&NodeView) -> u64| {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (number, figure) in shards.iter().map(figure).enumerate() {
-                ConstCounter::new(figure).encode(metric.encode_family(&[("shard", number)])?)?;
+            for (number, shard) in shards.iter().enumerate() {
+                if let Some(node) = shard {
+                    ConstCounter::new(figure(node)).encode(metric.encode_family(&[("shard", number)])?)?;
+                }
             }
             Ok::<(), fmt::Error>(())
         };
@@ -249,7 +263,7 @@ impl Frame {
             let help = "Memory beyond which sends and new entities are refused";
             gauge(encoder, "memory_limit", help, bytes, limit)?;
         }
-        let full = u64::from(self.0.shards.iter().any(|shard| shard.memory_full));
+        let full = u64::from(self.0.shards.iter().flatten().any(|shard| shard.memory_full));
         let help = "Whether sends and new entities are refused for want of memory";
         gauge(encoder, "memory_full", help, None, full)
     }

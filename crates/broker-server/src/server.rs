@@ -108,10 +108,9 @@ impl Server {
         let (stop, stopped) = watch::channel(Shutdown::No);
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
-        drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
         let gateway = Arc::new(gateway_config(config)?);
         let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), shards.first()));
-        drop(runtime.spawn(tell_to_leave(namespaces.watch_left(), Arc::clone(&listing))));
+        let left = namespaces.watch_left();
         let node = start_shards(config, &clock, (&shards, &namespaces), (&runtime, &stop))?;
         let key_refreshers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
@@ -135,6 +134,8 @@ impl Server {
         let spans = start_exporter(config, &runtime, &metrics, &stopped)?;
         let connection_limit = Arc::new(ConnectionLimit::new(config.max_connections));
         let threads = Threads::start(config.io_threads)?;
+        drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing), threads.spawner())));
+        drop(runtime.spawn(tell_to_leave(left, Arc::clone(&listing), threads.spawner())));
         let common = SharedParts {
             gateway,
             namespaces,

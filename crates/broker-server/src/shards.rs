@@ -35,6 +35,11 @@ impl Shards {
         self.0.get(usize::from(number))
     }
 
+    /// Whether all of them work; else one recovers, or the broker ends.
+    pub(crate) fn all_work(&self) -> bool {
+        !self.0.iter().any(|executor| executor.has_ended())
+    }
+
     /// All of them.
     pub(crate) fn all(&self) -> &[Arc<Executor>] {
         &self.0

@@ -10,6 +10,10 @@ use broker_node::RecoveryError;
 
 use crate::{node_identity::IdentityError, randomness::RandomnessError, remote::RemoteError, tls::TlsError};
 
+/// Text of the refusal of a name that a namespace of a shard may have which recovers.
+pub(crate) const NAMES_UNKNOWN: &str =
+    "a shard recovers from a failure, and the names that it has are not known: try again";
+
 /// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -49,6 +53,9 @@ pub enum StartError {
     /// The machine gives no random numbers.
     #[error(transparent)]
     Randomness(#[from] RandomnessError),
+    /// A shard has panicked: what it is asked is not answered, and the names of its namespaces are not known for certain.
+    #[error("{NAMES_UNKNOWN}")]
+    Recovering,
     /// The journal failed while starting.
     #[error("the journal failed while starting")]
     Journal,

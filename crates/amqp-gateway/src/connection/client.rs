@@ -24,7 +24,7 @@ use super::{
     record::ConnectionRecord,
     sasl_exchange::{LoginDecision, SaslExchange},
 };
-use crate::{address, condition::Refusal, config::Now, dialect::Dialect};
+use crate::{address, condition::Refusal, config::Now, dialect::Dialect, turn_work::TurnWork};
 
 /// The SASL mechanism of clients without credentials.
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
@@ -93,10 +93,16 @@ impl Client {
     }
 
     /// Judges the log-in, before the open.
-    pub(crate) fn judge(&mut self, engine: &mut Connection, record: &mut ConnectionRecord, now: Now) {
+    pub(crate) fn judge(
+        &mut self,
+        engine: &mut Connection,
+        record: &mut ConnectionRecord,
+        work: &mut TurnWork,
+        now: Now,
+    ) {
         let Some(exchange) = &mut self.exchange else { return engine.sasl_outcome(SaslCode::Auth) };
         let wait = self.key_wait.take().unwrap_or_else(|| KeyWait::begun(now.instant));
-        match exchange.judge(&self.authority, &self.peer, now.unix_seconds()) {
+        match exchange.judge((&self.authority, &self.peer), work, now.unix_seconds()) {
             LoginDecision::Accepted(identity) => {
                 let (mechanism, _) = exchange.chosen();
                 let class = class_of(mechanism);
@@ -133,12 +139,18 @@ impl Client {
     }
 
     /// Looks again at a log-in that waits for its provider's keys, if it is time.
-    pub(crate) fn look_at_login(&mut self, engine: &mut Connection, record: &mut ConnectionRecord, now: Now) {
+    pub(crate) fn look_at_login(
+        &mut self,
+        engine: &mut Connection,
+        record: &mut ConnectionRecord,
+        work: &mut TurnWork,
+        now: Now,
+    ) {
         if engine.is_closing() {
             self.key_wait = None;
         }
         if self.key_wait.is_some_and(|wait| wait.again <= now.instant) {
-            self.judge(engine, record, now);
+            self.judge(engine, record, work, now);
         }
     }
 
@@ -153,10 +165,11 @@ impl Client {
         response: &Bytes,
         engine: &mut Connection,
         record: &mut ConnectionRecord,
+        work: &mut TurnWork,
         now: Now,
     ) {
         if self.exchange.as_mut().is_some_and(|exchange| exchange.respond(response)) {
-            self.judge(engine, record, now);
+            self.judge(engine, record, work, now);
         } else {
             engine.sasl_outcome(SaslCode::Auth);
         }
@@ -178,6 +191,7 @@ impl Client {
         &mut self,
         namespace: &GatewayNamespace,
         record: &mut ConnectionRecord,
+        work: &mut TurnWork,
         now: Now,
     ) -> Result<(), Refusal> {
         let is_same = Arc::ptr_eq(&self.authority, &namespace.authority);
@@ -188,7 +202,7 @@ impl Client {
         if is_same && exchange.is_accepted() {
             return Ok(());
         }
-        match exchange.judge_finally(&self.authority, &self.peer, now.unix_seconds()) {
+        match exchange.judge_finally((&self.authority, &self.peer), work, now.unix_seconds()) {
             Ok(identity) => {
                 self.log_in(identity, class_of(exchange.chosen().0));
                 Ok(())

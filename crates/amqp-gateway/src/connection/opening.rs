@@ -13,7 +13,7 @@ use super::{
     CoreRegistration, handshake,
     placement::{AwaitedPlacement, GatewayNamespace, Placement, PlacementRequests},
 };
-use crate::{condition::Refusal, cx::Cx, otel_spans::MessageSpans, turn_work::LOGIN};
+use crate::{condition::Refusal, cx::Cx, otel_spans::MessageSpans};
 
 /// One step of a connection's opening.
 pub(crate) struct Opening<'a> {
@@ -44,17 +44,15 @@ impl<'a> Opening<'a> {
 
     /// The client answers the challenge for its missing initial response.
     pub(crate) fn on_sasl_response(&mut self, response: &Bytes) {
-        self.cx.work.charge(LOGIN);
-        let Cx { client, engine, record, now, .. } = &mut *self.cx;
-        client.on_sasl_response(response, engine, record, *now);
+        let Cx { client, engine, record, now, work, .. } = &mut *self.cx;
+        client.on_sasl_response(response, engine, record, work, *now);
     }
 
     /// A deadline has come: a log-in may wait for the keys of its token's provider, or be over with its token.
     pub(crate) fn on_deadline(&mut self) {
         let Cx { client, engine, record, now, work, .. } = &mut *self.cx;
         if client.login_deadline(*now, false).is_some() {
-            work.charge(LOGIN);
-            client.look_at_login(engine, record, *now);
+            client.look_at_login(engine, record, work, *now);
         }
         // The end of the connection has an error only once it is open.
         if let Some(expired_at) = client.login_end().filter(|end| now.unix_seconds() >= *end)
@@ -92,8 +90,7 @@ impl<'a> Opening<'a> {
     }
 
     fn on_login_placed(&mut self, placement: Placement) {
-        self.cx.work.charge(LOGIN);
-        let Cx { client, engine, record, now, .. } = &mut *self.cx;
+        let Cx { client, engine, record, now, work, .. } = &mut *self.cx;
         match placement {
             Placement::To(namespace) => {
                 record.set_namespace(Some(namespace.name));
@@ -105,7 +102,7 @@ impl<'a> Opening<'a> {
             }
             Placement::Refused(_) => client.set_tentative(),
         }
-        client.judge(engine, record, *now);
+        client.judge(engine, record, work, *now);
     }
 
     fn on_open_placed(&mut self, placement: Placement) {
@@ -121,10 +118,9 @@ impl<'a> Opening<'a> {
 
     /// The connection is one of this namespace from now on, if the client may log in there.
     fn enter(&mut self, namespace: GatewayNamespace) {
-        self.cx.work.charge(LOGIN);
-        let Cx { client, record, now, .. } = &mut *self.cx;
+        let Cx { client, record, now, work, .. } = &mut *self.cx;
         record.set_namespace(Some(Arc::clone(&namespace.name)));
-        let entered = client.enter(&namespace, record, *now);
+        let entered = client.enter(&namespace, record, work, *now);
         self.configure(namespace);
         if let Err(refusal) = entered {
             return self.cx.close(&refusal);

@@ -5,6 +5,8 @@
 use amqp_codec::types::Symbol;
 use broker_auth::{Authority, Identity, JwtError, PeerFacts, SaslError, SaslResponse};
 
+use crate::turn_work::{LOGIN_WORK, TurnWork, of_jwt};
+
 /// A mechanism, with the response that the client has sent for it.
 #[derive(Debug)]
 pub(super) struct SaslExchange {
@@ -61,9 +63,19 @@ impl SaslExchange {
         (&self.mechanism, self.response.as_ref().map(SaslResponse::as_bytes))
     }
 
+    /// Whether the response is a token of an identity provider.
+    pub(super) fn is_token(&self) -> bool {
+        matches!(&*self.mechanism, "OAUTHBEARER" | "XOAUTH2")
+    }
+
     /// Has `authority` judge before the open.
-    pub(super) fn judge(&mut self, authority: &Authority, peer: &PeerFacts, now: u64) -> LoginDecision {
-        match self.judge_finally(authority, peer, now) {
+    pub(super) fn judge(
+        &mut self,
+        (authority, peer): (&Authority, &PeerFacts),
+        work: &mut TurnWork,
+        now: u64,
+    ) -> LoginDecision {
+        match self.judge_finally((authority, peer), work, now) {
             Ok(identity) => {
                 self.accepted = true;
                 LoginDecision::Accepted(identity)
@@ -86,12 +98,19 @@ impl SaslExchange {
     /// Has `authority`, which is that of the open, judge.
     pub(super) fn judge_finally(
         &self,
-        authority: &Authority,
-        peer: &PeerFacts,
+        (authority, peer): (&Authority, &PeerFacts),
+        work: &mut TurnWork,
         now: u64,
     ) -> Result<Identity, SaslError> {
         let (mechanism, response) = self.chosen();
-        authority.sasl(peer, mechanism, response, now)
+        let judged = authority.sasl(peer, mechanism, response, now);
+        work.charge(LOGIN_WORK);
+        match &judged {
+            Err(SaslError::Token(error)) => work.charge(of_jwt(Some(error))),
+            Ok(_) if self.is_token() => work.charge(of_jwt(None)),
+            _ => {}
+        }
+        judged
     }
 }
 

@@ -1,5 +1,6 @@
-//! Open deliveries of a session that its peer has given up with their links. Nothing is known of them any more; but a
-//! settlement of one in a transaction is not done, and the transaction must not succeed without it.
+//! Open deliveries of a session that its peer has given up with their links, and those whose settlement was refused because
+//! their locks were lost. Nothing is known of them any more; but a settlement of one in a transaction is not done, and the
+//! transaction must not succeed without it.
 //!
 //! Invariant: of the deliveries that were given up since the last 2^30 none is missed; beyond [`RUNS_MAX`] runs of them
 //! the deliveries between two runs count, too.

@@ -38,8 +38,19 @@ impl Settlements<'_> {
         let state = DeliveryState::Rejected(Some(Box::new(error)));
         self.ends.sessions.settle_sent(self.cx, session, delivery, state);
         let Some(session) = self.ends.sessions.get_mut(session) else { return };
+        if is_lost(refusal) {
+            session.unsettled.give_up(delivery);
+        }
         if let Some(oldest) = session.watermark.answer(1) {
             self.cx.engine.forget_outgoing(session.id, oldest);
         }
     }
+}
+
+/// Whether a settlement was refused because the lock is gone: no other settlement of the delivery can be done.
+pub(super) fn is_lost(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Settle(SettleError::LockLost | SettleError::SessionLockLost | SettleError::EntityGone)
+    )
 }

@@ -10,6 +10,7 @@ use broker_core::{Command, LinkId, LockId, Outcome, Properties, SettleError};
 
 use super::{
     outcome,
+    reply::is_lost,
     rules::{PeerState, QueueAction, SettlementReply, SettlementRule},
     unsettled::{DeliveryIdRange, UnsettledDelivery},
 };
@@ -244,6 +245,11 @@ impl<'a> Settlements<'a> {
             _ => return false,
         };
         self.on_settled_one(entry.consumer);
+        if is_lost(&refusal)
+            && let Some(session) = self.ends.sessions.get_mut(delivery.0)
+        {
+            session.unsettled.give_up(delivery.1);
+        }
         if !disposition.settled {
             let error = self.cx.error(&refusal, "");
             let (state, (session, id)) = (DeliveryState::Rejected(Some(Box::new(error))), delivery);

@@ -5,10 +5,11 @@
 
 use amqp_codec::performative::DeliveryState;
 use amqp_engine::DeliveryId;
-use broker_core::{Command, Outcome, Properties, SettleError};
+use broker_core::{Command, Outcome, Properties};
 
 use super::{
     outcome,
+    reply::is_lost,
     rules::{PeerState, QueueAction, WireOutcome},
     settle::{PeerDisposition, Settlements},
     unsettled::{DeliveryIdRange, UnsettledDelivery},
@@ -30,6 +31,8 @@ impl Settlements<'_> {
         (first, last): (u32, u32),
         disposition: PeerDisposition<'_>,
     ) {
+        let gave_up =
+            self.ends.sessions.get(session).is_some_and(|found| found.unsettled.gave_up(first, last));
         let mut range = DeliveryIdRange::new(first, last);
         while let Some(found) = self.ends.sessions.get(session)
             && let Some((id, entry)) = found.unsettled.next(&mut range)
@@ -40,10 +43,8 @@ impl Settlements<'_> {
                 self.answered_amid_transactions((session, id), entry, disposition);
             }
         }
-        if let Some(name) = disposition.transaction
-            && self.ends.sessions.get(session).is_some_and(|found| found.unsettled.gave_up(first, last))
-        {
-            // It was given up with its link before this came: nothing can be done with it, and the discharge says so.
+        if let Some(name) = disposition.transaction.filter(|_| gave_up) {
+            // It was given up with its link, or refused, before this came: nothing can be done with it, and the discharge says so.
             self.ends.transactions.mark_rollback_only(name, self.cx);
         }
     }
@@ -196,13 +197,12 @@ impl Settlements<'_> {
         if let Some(name) = transaction {
             self.ends.transactions.enlisted.refuse(name, (session, delivery));
         }
-        let is_lost = matches!(
-            refusal,
-            Refusal::Settle(SettleError::LockLost | SettleError::SessionLockLost | SettleError::EntityGone)
-        );
-        if !is_lost {
+        if !is_lost(refusal) {
             self.answer_refused((session, delivery), refusal);
         } else if self.close_delivery((session, delivery)).is_some() {
+            if let Some(session) = self.ends.sessions.get_mut(session) {
+                session.unsettled.give_up(delivery);
+            }
             let error = self.cx.error(refusal, "");
             self.ends.sessions.settle_sent(
                 self.cx,

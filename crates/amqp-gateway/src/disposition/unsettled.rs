@@ -54,7 +54,7 @@ pub(crate) struct UnsettledDeliveries {
     ring_held: usize,
     /// The ids of each link, while links leave deliveries behind.
     by_link: Option<Box<ByLink>>,
-    /// Deliveries that links took with them.
+    /// Deliveries that links took with them, or that have lost their locks.
     given_up: GivenUp,
     /// Places that were looked at for that.
     #[cfg(test)]
@@ -169,9 +169,15 @@ impl UnsettledDeliveries {
         Some(id)
     }
 
-    /// Whether a delivery of `first..=last` was open when its link was forgotten.
+    /// A delivery that is not open any more was refused its settlement: a transaction that has another is not done.
+    pub(crate) fn give_up(&mut self, id: u32) {
+        self.given_up.add(id);
+    }
+
+    /// Whether a delivery of `first..=last` was open when its link was forgotten, or was refused its settlement.
+    /// A single one that is open is neither.
     pub(crate) fn gave_up(&self, first: u32, last: u32) -> bool {
-        self.given_up.meets(first, last)
+        self.given_up.meets(first, last) && (first != last || self.get(first).is_none())
     }
 
     /// The first id of the tree in the serial range.

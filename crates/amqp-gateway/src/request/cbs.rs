@@ -8,7 +8,7 @@ mod pending_replies;
 use std::{mem, time::Instant};
 
 use broker_auth::{Grant, JwtError, Scope, TokenError, is_sas};
-use broker_core::{Command, EntityPath, SubQueue, Ticket, Work};
+use broker_core::{Command, EntityPath, SubQueue, Ticket};
 
 use super::{
     Caller, Request,
@@ -22,6 +22,7 @@ use crate::{
     cx::Cx,
     endpoints::Endpoints,
     link::detach::Detacher,
+    turn_work::work_of_token,
 };
 
 /// Token requests that `$cbs` has not answered yet.
@@ -83,7 +84,7 @@ impl<'a> CbsNode<'a> {
     fn put_token(&mut self, mut put: PutToken) {
         let now = self.cx.now.unix_seconds();
         let verified = self.cx.client.verify_token(&put.token, &put.kind, &put.audience, now);
-        self.cx.work.charge(of_check(&put.token, verified.as_ref().err()));
+        self.cx.work.charge(work_of_token(&put.token, verified.as_ref().err()));
         if let Err(TokenError::Jwt(JwtError::UnknownKey { refreshable: true })) = verified
             && let Some(wait) = put.wait.go_on(self.cx.now.instant)
             && self.cbs.tokens.len() < WAITING_TOKENS_MAX
@@ -186,29 +187,6 @@ impl<'a> CbsNode<'a> {
         for put in due.collect::<Vec<_>>() {
             self.put_token(put);
         }
-    }
-}
-
-/// Work of the check that a token has gone through. None is made where the token shows that it would be in vain.
-fn of_check(token: &str, refused: Option<&TokenError>) -> Work {
-    match refused {
-        Some(
-            TokenError::TooLong(_)
-            | TokenError::AudienceTooLong(_)
-            | TokenError::UnknownKind
-            | TokenError::Malformed(_)
-            | TokenError::UnknownKey
-            | TokenError::JwtNotConfigured
-            | TokenError::Jwt(
-                JwtError::Malformed(_)
-                | JwtError::Algorithm
-                | JwtError::Extension
-                | JwtError::UnknownIssuer
-                | JwtError::UnknownKey { .. },
-            ),
-        ) => Work(0),
-        _ if is_sas(token) => Work::HMAC_CHECK,
-        _ => Work::SIGNATURE_CHECK,
     }
 }
 

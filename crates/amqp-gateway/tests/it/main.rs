@@ -35,6 +35,8 @@ mod limits;
 #[cfg(test)]
 mod logins;
 #[cfg(test)]
+mod lost_locks;
+#[cfg(test)]
 mod lost_work;
 #[cfg(test)]
 mod management;

@@ -12,7 +12,7 @@ use crate::{
 
 /// State of the session after its holder's lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Since {
+pub(crate) enum Since {
     /// The time of the lock has passed, and nothing has looked at it.
     Over,
     /// The holder was detached.
@@ -38,7 +38,7 @@ enum By {
     Token { names_session: bool, names_link: bool },
 }
 
-const SINCE: [Since; 6] =
+pub(crate) const SINCE: [Since; 6] =
     [Since::Over, Since::Told, Since::Left, Since::Taken, Since::Delivered, Since::AcceptedAgain];
 
 const BY: [By; 6] = [
@@ -52,17 +52,24 @@ const BY: [By; 6] = [
 
 const HOLDER_LINK: u32 = 1;
 
-/// A delivery of session `a`, whose lock has ended so.
-fn lapsed(since: Since) -> (World, usize, u32, Vec<u8>) {
+/// A client that holds a delivery of session `a`, and its lock token in an array.
+pub(crate) fn held() -> (World, usize, u32, Vec<u8>) {
     let mut world = world();
-    let (holder, other) = (world.service_bus(), world.service_bus());
+    let holder = world.service_bus();
     world.management(holder, "s");
     send(&mut world, holder, &["a1"]);
     accept(&mut world, holder, HOLDER_LINK, "a");
     world.credit(holder, 0, HOLDER_LINK, 0, 1, false);
     world.run();
     let (transfer, payload) = world.transfers(holder).remove(0);
-    let found = (transfer.delivery_id.unwrap(), lock_token(&payload));
+    (world, holder, transfer.delivery_id.unwrap(), lock_token(&payload))
+}
+
+/// The same after the lock has ended so.
+pub(crate) fn lapsed(since: Since) -> (World, usize, u32, Vec<u8>) {
+    let (mut world, holder, delivery, tokens) = held();
+    let other = world.service_bus();
+    let found = (delivery, tokens);
     if since == Since::Over {
         world.now.instant += LOCK;
         world.now.utc = world.now.utc.after(LOCK);

@@ -8,6 +8,7 @@ use broker_auth::{
     Access, Anonymous, Authority, ClaimGrant, Credentials, Issuer, IssuerConfig, KeySet, LoginRefusal, Right,
     Rights,
 };
+use broker_core::Work;
 use testkit::Incoming;
 
 use crate::harness::{START, World};
@@ -72,6 +73,23 @@ fn error_of_close(received: Vec<Incoming>) -> Option<Error> {
         },
         _ => None,
     })
+}
+
+#[test]
+fn a_log_in_costs_the_check_of_its_token_if_one_is_made() {
+    let cost = |mechanism: &'static str, token: &str| {
+        let mut world = world();
+        let client = world.accept();
+        world.script(client).sasl(mechanism, Some(&response(mechanism, token))).open("test");
+        let before = world.clients[client].gateway.work_done();
+        world.run();
+        world.clients[client].gateway.work_done().0 - before.0
+    };
+    for mechanism in ["XOAUTH2", "OAUTHBEARER"] {
+        let (checked, malformed) = (cost(mechanism, JWT), cost(mechanism, "no token"));
+        assert!(checked >= Work::SIGNATURE_CHECK.0, "{mechanism}: {checked}");
+        assert!(malformed < Work::SIGNATURE_CHECK.0, "{mechanism}: {malformed}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp,
+    Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp, Work,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -47,7 +47,10 @@ impl BulkDeletion<'_> {
             self.delete_oldest(cx, path, count, before)
         };
         let effect = match deleted {
-            Ok(count) => Effect::Deleted { ticket, count },
+            Ok(count) => {
+                cx.out.charge(Work::MESSAGE.times(count.into()));
+                Effect::Deleted { ticket, count }
+            }
             Err(error) => Effect::RequestRefused { ticket, error },
         };
         cx.reply(effect);

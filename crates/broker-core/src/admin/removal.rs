@@ -4,7 +4,7 @@
 //! steps.
 
 use crate::{
-    AttachError, Effect, EntityError, EntityKind, EntityVersion, Output, QueueId, Timestamp,
+    AttachError, Effect, EntityError, EntityKind, EntityVersion, Output, QueueId, Timestamp, Work,
     call::Cx,
     entity::name,
     link::client::{Link, WaitState},
@@ -56,7 +56,9 @@ impl EntityRemoval<'_> {
         for queue in removed {
             self.remove_entity(cx, queue);
         }
-        cx.release_budget = self.drain_deletions(cx.release_budget, cx.out);
+        let room = cx.release_room();
+        let left = self.drain_deletions(room, cx.out);
+        cx.use_room(room, left);
         Ok(())
     }
 
@@ -70,7 +72,9 @@ impl EntityRemoval<'_> {
         let keys = &entity.definition.settings.authorization;
         let lost_keys = (!keys.is_empty()).then(|| entity.definition.name.clone());
         cx.out.release(entity.position, entity.length);
-        for rule in self.state.messages.rules.remove_all(topic, queue) {
+        let rules = self.state.messages.rules.remove_all(topic, queue);
+        cx.out.charge(Work::LIST_ENTRY.times(1 + rules.len() as u64));
+        for rule in rules {
             cx.out.release(rule.position, rule.length);
         }
         self.state.messages.entities.names.remove(&name::key(&entity.definition.name));
@@ -102,7 +106,9 @@ impl EntityRemoval<'_> {
             self.state.messages.history_len -= (history.len() - history.open_ids()) as u64;
         }
         let name: Box<str> = store.entity().map_or_else(Box::default, |it| it.definition.name.clone());
-        for (client, link) in std::mem::take(&mut store.links.attached) {
+        let attached = std::mem::take(&mut store.links.attached);
+        cx.out.charge(Work::COMMAND.times(attached.len() as u64));
+        for (client, link) in attached {
             let mut effect = Effect::EntityDeleted { link };
             if let Some(client) = self.state.links.clients.get_mut(&client) {
                 match client.links.remove(&link) {
@@ -127,12 +133,14 @@ impl EntityRemoval<'_> {
         self.state.deletions.leave(store);
     }
 
-    /// Deletes what has been idle for long enough, until `left` is used up.
+    /// Deletes what has been idle for long enough, until `left` or the work of the call is used up.
     pub(crate) fn delete_idle(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) {
         while left > 0
+            && cx.out.work_left() > Work(0)
             && let Some(queue) = self.state.messages.entities.idle.pop_due(cx.now)
         {
             left -= 1;
+            cx.out.charge(Work::LIST_ENTRY);
             let Some(definition) = self.state.main_of(queue).map(|entity| &entity.definition) else {
                 continue;
             };

@@ -10,7 +10,7 @@ use super::{
     pending_read::{Answer, FetchRequest},
 };
 use crate::{
-    ClientId, EntityError, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored, Timestamp,
+    ClientId, EntityError, Fetched, Lock, LockId, Output, QueueId, ReadId, SequenceNumber, Stored, Timestamp,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -43,7 +43,7 @@ impl DeferredReceiver<'_> {
     pub(crate) fn fetch(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
-        request: &FetchRequest,
+        request: &mut FetchRequest,
         disk: DiskAccess,
         budget: &mut DeliveryBudget,
     ) -> Result<Answer<Vec<Fetched>>, EntityError> {
@@ -52,6 +52,11 @@ impl DeferredReceiver<'_> {
         self.state.messages.entities.check_use(queue, Use::Receive)?;
         self.state.messages.entities.touch(cx, queue);
         let session = self.fetching_session(cx.now, cx.client, queue, request)?;
+        if disk == DiskAccess::Later
+            && let Some(read) = self.ask_for_overdue(cx, queue, &request.sequences)
+        {
+            return Ok(Answer::Disk(read));
+        }
         if self.end_overdue_locks(cx, queue, &request.sequences) {
             // Records that this call appended can be read in the next call only.
             budget.messages = 0;
@@ -98,6 +103,23 @@ impl DeferredReceiver<'_> {
         }
     }
 
+    /// A lock that is over may end with a dead letter, which is read for that. Says which read has to be done before.
+    fn ask_for_overdue(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequences: &[SequenceNumber],
+    ) -> Option<ReadId> {
+        let mut reads = sequences.iter().filter_map(|sequence| {
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence.0));
+            slot.filter(|slot| slot.is_lock_over(cx.now))?;
+            Disposer::of(&mut self.state.messages)
+                .becomes_dead_letter(cx.now, queue, sequence.0, true)
+                .then(|| self.state.messages.entities.ask_for_message(queue, sequence.0, cx.out))?
+        });
+        reads.next()
+    }
+
     /// Locks that are over may not have been noticed yet. Says whether one was ended.
     fn end_overdue_locks(
         &mut self,
@@ -122,12 +144,13 @@ impl DeferredReceiver<'_> {
         ended
     }
 
-    /// Finds and reads all that is asked for, in the order in which it is asked for.
+    /// Finds and reads all that is asked for, in the order in which it is asked for. What is at hand before all of it is, the
+    /// request keeps.
     fn read_deferred(
         &mut self,
         queue: QueueId,
         session: Option<SessionNumber>,
-        request: &FetchRequest,
+        request: &mut FetchRequest,
         disk: DiskAccess,
         out: &mut impl Output,
     ) -> Result<Answer<Vec<(SequenceNumber, Stored)>>, EntityError> {
@@ -161,11 +184,15 @@ impl DeferredReceiver<'_> {
         let mut messages = Vec::with_capacity(slots.len());
         let (mut pending, mut asked) = (None, 0);
         for (sequence, slot) in slots {
+            if let Some((_, kept)) = request.kept.remove(&sequence).filter(|(at, _)| *at == slot.position) {
+                messages.push((sequence, slot.position, kept.with_state_of(&slot)));
+                continue;
+            }
             if asked == READS_MAX {
-                break;
+                continue;
             }
             match read_stored(store, sequence.0, &slot, bodies.as_deref(), disk, out) {
-                Ok(stored) => messages.push((sequence, stored)),
+                Ok(stored) => messages.push((sequence, slot.position, stored)),
                 // Others are asked for as well.
                 Err(Unread::Pending(read)) => (pending, asked) = (Some(read), asked + 1),
                 Err(Unread::Damaged(_)) => {
@@ -174,7 +201,15 @@ impl DeferredReceiver<'_> {
                 }
             }
         }
-        Ok(pending.map_or(Answer::Whole(messages), Answer::Disk))
+        let Some(read) = pending else {
+            return Ok(Answer::Whole(
+                messages.into_iter().map(|(number, _, stored)| (number, stored)).collect(),
+            ));
+        };
+        request
+            .kept
+            .extend(messages.into_iter().map(|(number, at, stored)| (number, (at, stored.detached()))));
+        Ok(Answer::Disk(read))
     }
 
     fn lock_deferred(&mut self, now: Timestamp, queue: QueueId, sequence: SequenceNumber) -> Option<Lock> {

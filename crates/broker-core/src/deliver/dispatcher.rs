@@ -8,14 +8,12 @@
 
 use std::mem;
 
-use super::{
-    budget::{DeliveryBudget, ROUND_MESSAGES_MAX},
-    disk_waits::{DiskWaiter, DiskWaits, READS_IN_VAIN_MAX},
-};
+use super::budget::{DeliveryBudget, ROUND_MESSAGES_MAX};
 use crate::{
     ClientId, Delivery, Describe, Effect, Lock, LockId, LockLifetime, Output, QueueId, ReceiveMode,
     SequenceNumber, Stored, Timestamp, UnsettledPolicy,
     call::Cx,
+    disk_waits::{DiskWaiter, DiskWaits},
     id_map::IdMap,
     link::client::{Client, Consumer, WaitState},
     namespace::Namespace,
@@ -25,7 +23,7 @@ use crate::{
     settle::token::LockTokenCipher,
     store::{
         Store,
-        load_message::{DiskAccess, Unread, read_stored},
+        load_message::{Unread, read_stored},
         sessions::SessionNumber,
         shared_bodies::{release_reference, with_bodies},
         slot::{ConsumerNumber, Slot},
@@ -63,11 +61,10 @@ impl Dispatcher<'_> {
     ) {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         store.queued = false;
-        // A message that is at hand sets it back.
-        store.reads_in_vain = store.reads_in_vain.saturating_add(mem::take(&mut store.was_read).into());
         if store.forwards.is_some() {
             return self.state.messages.entities.agenda.wake(store);
         }
+        store.reads.begin();
         if store.sessions.is_some() {
             SessionHolders::of(self.state).serve_acceptors(cx, queue);
         }
@@ -80,7 +77,7 @@ impl Dispatcher<'_> {
             tokens: &self.state.messages.tokens,
             next_lock: &mut self.state.next_lock,
             held: &mut self.state.held,
-            disk_waits: &mut self.state.disk_waits,
+            disk_waits: &mut self.state.messages.disk_waits,
             describe: self.state.messages.config.describe,
         };
         // Consumers with a selector come first: those without one would take the messages that match.
@@ -108,9 +105,14 @@ impl Dispatcher<'_> {
 
     /// A store or session whose message was read goes on.
     pub(crate) fn on_read(&mut self, waiter: DiskWaiter) {
-        let (DiskWaiter::Store(queue) | DiskWaiter::Session(queue, _)) = waiter;
+        let (DiskWaiter::Store(queue) | DiskWaiter::Session(queue, _) | DiskWaiter::DueWork(queue)) = waiter;
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
-        store.was_read = true;
+        if let DiskWaiter::DueWork(_) = waiter {
+            store.due_reads.on_read();
+            store.due_work_waits = false;
+            return self.state.messages.entities.agenda.arm(store);
+        }
+        store.reads.on_read();
         if let (DiskWaiter::Session(_, session), Some(sessions)) = (waiter, &mut store.sessions) {
             sessions.call(session);
         }
@@ -141,11 +143,9 @@ impl DeliveryContext<'_> {
         (sequence, slot): (u64, &Slot),
         session: Option<SessionNumber>,
     ) -> Result<Stored, Unread> {
-        let waits = store.reads_in_vain >= READS_IN_VAIN_MAX;
-        let disk = if waits { DiskAccess::Wait } else { DiskAccess::Later };
-        let read = read_stored(store, sequence, slot, bodies, disk, cx.out);
+        let read = read_stored(store, sequence, slot, bodies, store.reads.disk_access(), cx.out);
         match &read {
-            Ok(_) => store.reads_in_vain = 0,
+            Ok(_) => store.reads.found(),
             Err(Unread::Damaged(_)) => store.set_damaged(sequence),
             Err(Unread::Pending(read)) => {
                 let waiter = match session {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{
     budget::DeliveryBudget,
     deferred::DeferredReceiver,
-    disk_waits::READS_IN_VAIN_MAX,
     pending_read::{Answer, PeekRequest, PendingRead, ReadRequest},
 };
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
     record::{MessageIndex, OWN_TTL},
     store::{
         load_message::{DiskAccess, Unread, read_open, stored},
+        reads_in_vain::READS_IN_VAIN_MAX,
         shared_bodies::with_bodies,
         slot::{Slot, State},
     },
@@ -42,7 +42,7 @@ impl<'a> ReadRequests<'a> {
 impl ReadRequests<'_> {
     pub(crate) fn answer_reads(&mut self, cx: &mut Cx<'_, impl Output>, budget: &mut DeliveryBudget) {
         while !budget.is_spent(cx.out)
-            && !self.state.disk_waits.has_requests()
+            && !self.state.messages.disk_waits.has_requests()
             && let Some(mut read) = self.state.pending_reads.pop_front()
         {
             match self.answer(cx, &mut read, budget) {
@@ -51,7 +51,7 @@ impl ReadRequests<'_> {
                 Answer::Unfinished => return self.state.pending_reads.push_front(read),
                 Answer::Disk(done) => {
                     read.disk_waits = read.disk_waits.saturating_add(1);
-                    self.state.disk_waits.add_requests(done);
+                    self.state.messages.disk_waits.add_requests(done);
                     self.state.pending_reads.push_front(read);
                 }
             }
@@ -66,21 +66,20 @@ impl ReadRequests<'_> {
     ) -> Answer<Effect> {
         let ticket = read.ticket;
         cx.client = read.client;
+        let waits = read.disk_waits >= READS_IN_VAIN_MAX;
+        let disk = if waits { DiskAccess::Wait } else { DiskAccess::Later };
+        let before = read.request.messages_so_far();
         let answer = match &mut read.request {
-            ReadRequest::Peek(request) => {
-                let before = request.found.len();
-                let waits = read.disk_waits >= READS_IN_VAIN_MAX;
-                let answer = self.peek(cx, request, disk_access(waits), budget);
-                if request.found.len() > before {
-                    read.disk_waits = 0;
-                }
-                answer.map(|found| found.map(|messages| Effect::Peeked { ticket, messages }))
-            }
-            // It needs all of its messages at once: what one read did not bring is waited for.
+            ReadRequest::Peek(request) => self
+                .peek(cx, request, disk, budget)
+                .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
             ReadRequest::Fetch(request) => DeferredReceiver::of(self.state)
-                .fetch(cx, request, disk_access(read.disk_waits > 0), budget)
+                .fetch(cx, request, disk, budget)
                 .map(|fetched| fetched.map(|messages| Effect::Fetched { ticket, messages })),
         };
+        if read.request.messages_so_far() > before {
+            read.disk_waits = 0;
+        }
         answer.unwrap_or_else(|error| Answer::Whole(Effect::RequestRefused { ticket, error }))
     }
 
@@ -158,10 +157,6 @@ impl ReadRequests<'_> {
         }
         Ok(Answer::Whole(messages))
     }
-}
-
-const fn disk_access(waits: bool) -> DiskAccess {
-    if waits { DiskAccess::Wait } else { DiskAccess::Later }
 }
 
 /// When a message expires that brought a time to live of its own. That of a scheduled one begins when it is due.

@@ -2,14 +2,16 @@
 //!
 //! Invariant: a request is answered exactly once, in the order in which the requests came.
 
-use crate::{ClientId, EntityPath, Peeked, ReadId, SequenceNumber, Ticket};
+use std::collections::BTreeMap;
+
+use crate::{ClientId, EntityPath, Peeked, Position, ReadId, SequenceNumber, Stored, Ticket};
 
 /// A request that waits for the next `deliver`, when all records of earlier calls can be read.
 #[derive(Debug)]
 pub(crate) struct PendingRead {
     pub(crate) client: ClientId,
     pub(crate) ticket: Ticket,
-    /// Reads of the disk that it has waited for.
+    /// Reads of the disk that it has waited for, one after the other, and that brought it nothing.
     pub(crate) disk_waits: u8,
     pub(crate) request: ReadRequest,
 }
@@ -41,6 +43,16 @@ pub(crate) enum ReadRequest {
     Fetch(FetchRequest),
 }
 
+impl ReadRequest {
+    /// Messages that earlier calls have read for it.
+    pub(crate) fn messages_so_far(&self) -> usize {
+        match self {
+            Self::Peek(request) => request.found.len(),
+            Self::Fetch(request) => request.kept.len(),
+        }
+    }
+}
+
 /// The fields of a `Peek`.
 #[derive(Debug)]
 pub(crate) struct PeekRequest {
@@ -61,4 +73,6 @@ pub(crate) struct FetchRequest {
     pub(crate) sequences: Vec<SequenceNumber>,
     pub(crate) delete: bool,
     pub(crate) bytes: u64,
+    /// Messages that were read while others still had to be: each as it lies at this position.
+    pub(crate) kept: BTreeMap<SequenceNumber, (Position, Stored)>,
 }

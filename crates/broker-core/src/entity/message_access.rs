@@ -4,11 +4,16 @@
 
 use super::table::EntityTable;
 use crate::{
-    EntityKind, Output, QueueId, StorageError, Timestamp,
+    EntityKind, Output, QueueId, ReadId, StorageError, Timestamp,
     call::Cx,
     output_coalescer::Removal,
     record::{BodyRef, OpenRecord},
-    store::{Role, load_message::read_message, shared_bodies::release_reference, slot::Slot},
+    store::{
+        Role,
+        load_message::{DiskAccess, Unread, ask_for_record, read_open},
+        shared_bodies::release_reference,
+        slot::Slot,
+    },
 };
 
 impl EntityTable {
@@ -78,13 +83,31 @@ impl EntityTable {
         &self,
         queue: QueueId,
         sequence: u64,
+        disk: DiskAccess,
         out: &mut impl Output,
-    ) -> Result<OpenRecord, StorageError> {
+    ) -> Result<OpenRecord, Unread> {
         let missing = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
         let store = self.stores.get(&queue).ok_or_else(missing)?;
         let slot = store.slots.get(sequence).ok_or_else(missing)?;
         let bodies = store.body_refs.topic().and_then(|topic| self.stores.get(&topic));
-        read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
+        read_open(store, sequence, slot, bodies.map(|bodies| &**bodies), disk, out)
+    }
+
+    /// Asks for what it takes to read a message. Says which read has to be done before, unless the message is at hand, or will
+    /// never be.
+    pub(crate) fn ask_for_message(
+        &self,
+        queue: QueueId,
+        sequence: u64,
+        out: &mut impl Output,
+    ) -> Option<ReadId> {
+        let store = self.stores.get(&queue)?;
+        let own = store.slots.get(sequence).map(|slot| (slot.position, slot.length));
+        let body = store.body_refs.get(sequence);
+        let body = body.and_then(|body| self.stores.get(&body.topic)?.slots.get(body.sequence));
+        let [own, body] = [own, body.map(|slot| (slot.position, slot.length))]
+            .map(|place| place.and_then(|place| ask_for_record(place, out)));
+        own.or(body)
     }
 
     /// Bytes that a copy shares with others; 0 for a message that is no copy.

@@ -13,6 +13,7 @@ use crate::{
     Forwarded, Message, Output, Properties, PropertyValue, PublishError, QueueId, QuotaError, SYSTEM,
     Timestamp,
     call::{Cx, cost},
+    disk_waits::DiskWaiter,
     entity::status::Use,
     messages::Messages,
     record::{DURABLE, OpenRecord},
@@ -20,6 +21,7 @@ use crate::{
         dead_letter::{DeadLetters, HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, REASON, with_reason},
         property_patch::PropertyPatch,
     },
+    store::load_message::Unread,
 };
 use broker_filter::{SystemProperty, Value};
 
@@ -36,6 +38,8 @@ enum Transfer {
     Done,
     /// The broker has no room: it waits, and so do all others if the disk is full.
     Later { all: bool },
+    /// It is read from the disk, and its store waits for that.
+    Reading,
 }
 
 /// Dead-letter reason and description of a message that cannot be forwarded.
@@ -79,6 +83,9 @@ impl Forwarder<'_> {
         if self.messages.entities.check_use(queue, Use::Receive).is_err() {
             return left;
         }
+        if let Some(store) = self.messages.store_mut(queue) {
+            store.reads.begin();
+        }
         while let Some(store) = self.messages.entities.stores.get_mut(&queue)
             && store.forwards.is_some()
             && let Some(sequence) = store.next_ready()
@@ -96,6 +103,8 @@ impl Forwarder<'_> {
             let spent = self.cost_of_transfer(queue, sequence, slot.length);
             match self.transfer(cx, queue, sequence) {
                 Transfer::Done => left = left.saturating_sub(spent.saturating_add(cx.changes_cost())),
+                // The end of the read wakes the store. Asking was work as well.
+                Transfer::Reading => return left.saturating_sub(1),
                 Transfer::Later { all: true } => {
                     self.messages.entities.agenda.delay_all_forwards(cx.now.after(RETRY));
                     if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
@@ -133,12 +142,24 @@ impl Forwarder<'_> {
     }
 
     fn transfer(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, sequence: u64) -> Transfer {
-        let Ok(record) = self.messages.entities.read_message(queue, sequence, cx.out) else {
-            if let Some(store) = self.messages.store_mut(queue) {
-                store.set_damaged(sequence);
+        let Some(store) = self.messages.store(queue) else { return Transfer::Done };
+        let disk = store.reads.disk_access();
+        let record = match self.messages.entities.read_message(queue, sequence, disk, cx.out) {
+            Ok(record) => record,
+            Err(Unread::Pending(read)) => {
+                self.messages.disk_waits.add(read, DiskWaiter::Store(queue));
+                return Transfer::Reading;
             }
-            return Transfer::Done;
+            Err(Unread::Damaged(_)) => {
+                if let Some(store) = self.messages.store_mut(queue) {
+                    store.set_damaged(sequence);
+                }
+                return Transfer::Done;
+            }
         };
+        if let Some(store) = self.messages.store_mut(queue) {
+            store.reads.found();
+        }
         match self.forward_message(cx, queue, sequence, &record) {
             Ok(()) => self.messages.entities.discard(cx, queue, sequence),
             Err(None) => return Transfer::Later { all: cx.out.check_storage().is_err() },

@@ -138,9 +138,15 @@ impl Publisher<'_> {
     }
 
     /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
-    pub(crate) fn activate(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, sequence: u64) {
+    pub(crate) fn activate(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        record: Option<OpenRecord>,
+    ) {
         self.messages.entities.touch(cx, queue);
-        let Ok(record) = self.messages.entities.read_message(queue, sequence, cx.out) else {
+        let Some(record) = record else {
             if let Some(store) = self.messages.store_mut(queue) {
                 store.set_damaged(sequence);
             }

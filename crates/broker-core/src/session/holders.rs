@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     AttachError, Effect, EntityPath, LinkId, LockId, LockRef, Output, QueueId, ReceiveMode, SessionGrant,
-    SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
+    SessionWanted, SubQueue, Timestamp, UnsettledPolicy, Work,
     call::Cx,
     deliver::budget::ROUND_MESSAGES_MAX,
     link::client::{Consumer, Link, SubscriptionRole, WaitState},
@@ -125,7 +125,9 @@ impl SessionHolders<'_> {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
         let lock = sessions.and_then(|sessions| sessions.get(number)).map(Session::lock);
         if matches!(lock, Some(SessionLock::Held(holder)) if cx.now >= holder.until) {
-            cx.release_budget = self.lose_session(cx, queue, number, cx.release_budget);
+            let room = cx.release_room();
+            let left = self.lose_session(cx, queue, number, room);
+            cx.use_room(room, left);
             self.state.messages.entities.rearm(queue);
         }
     }
@@ -233,7 +235,9 @@ impl SessionHolders<'_> {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
         let holder = sessions.and_then(|sessions| sessions.get(number)).and_then(|it| it.holder(cx.now));
         let fail = holder.is_none();
-        cx.release_budget = self.end_session(cx, queue, number, fail, cx.release_budget);
+        let room = cx.release_room();
+        let left = self.end_session(cx, queue, number, fail, room);
+        cx.use_room(room, left);
     }
 
     /// The holder's client is lost: the lock runs on, so that the client can come back to its session.
@@ -304,7 +308,9 @@ impl SessionHolders<'_> {
     ) -> u32 {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return left };
         let Some(session) = store.session(number) else { return left };
+        let mut delivered = 0;
         for sequence in session.delivered() {
+            delivered += 1;
             if let Some(slot) = store.slots.get(sequence) {
                 self.state.lock_releases.push(LockRef { queue, sequence, lock: slot.lock() }, fail);
             }
@@ -313,6 +319,7 @@ impl SessionHolders<'_> {
             sessions.end(number);
         }
         self.state.messages.entities.agenda.wake(store);
+        cx.out.charge(Work::SLOT.times(delivered));
         LockReleases::of(self.state).drain_lock_releases(cx, left)
     }
 

@@ -9,7 +9,7 @@ use crate::{
     call::Cx,
     messages::Messages,
     record::{MessageIndex, OpenRecord, encode_properties},
-    store::{append_message::append_message, slot::Slot},
+    store::{append_message::append_message, load_message::DiskAccess, slot::Slot},
 };
 
 pub(crate) const REASON: &str = "DeadLetterReason";
@@ -93,9 +93,10 @@ impl DeadLetters<'_> {
         else {
             return;
         };
+        let entities = &self.messages.entities;
         let read = patch
             .record
-            .map_or_else(|| self.messages.entities.read_message(queue, sequence, cx.out).ok(), Some);
+            .map_or_else(|| entities.read_message(queue, sequence, DiskAccess::Wait, cx.out).ok(), Some);
         let opened = read.and_then(|record| Some((record.properties().ok()?, record)));
         let Some((stored, record)) = opened else {
             if let Some(store) = self.messages.store_mut(queue) {

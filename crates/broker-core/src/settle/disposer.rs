@@ -5,12 +5,12 @@
 
 use super::{dead_letter::DeadLetters, property_patch::PropertyPatch};
 use crate::{
-    Outcome, Output, QueueId, SettleError,
+    Outcome, Output, QueueId, SettleError, Timestamp,
     call::Cx,
     messages::Messages,
     output_coalescer::Removal,
     record::{OpenRecord, encode_changed},
-    store::{Store, slot::State},
+    store::{Store, load_message::DiskAccess, slot::State},
 };
 
 /// Moves, returns and rewrites messages that were handed out or whose time is over.
@@ -41,10 +41,37 @@ impl Disposer<'_> {
         if !outcome.writes_anew() {
             return Ok(None);
         }
-        let record =
-            self.messages.entities.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;
+        let read = self.messages.entities.read_message(queue, sequence, DiskAccess::Wait, out);
+        let record = read.map_err(|_| SettleError::Storage)?;
         record.properties().map_err(|_| SettleError::Storage)?;
         Ok(Some(record))
+    }
+
+    /// Whether the outcome of a locked message reads it, because it is written anew or becomes a dead letter.
+    pub(crate) fn reads(&self, now: Timestamp, queue: QueueId, sequence: u64, outcome: &Outcome) -> bool {
+        let becomes_dead = || match outcome {
+            Outcome::Complete => false,
+            Outcome::Release(_) => self.becomes_dead_letter(now, queue, sequence, false),
+            Outcome::Abandon(_) | Outcome::Defer(_) => self.becomes_dead_letter(now, queue, sequence, true),
+            Outcome::DeadLetter(_) => true,
+        };
+        outcome.writes_anew() || becomes_dead()
+    }
+
+    /// Whether a message that returns now, as failed or not, may become a dead letter instead.
+    pub(crate) fn becomes_dead_letter(
+        &self,
+        now: Timestamp,
+        queue: QueueId,
+        sequence: u64,
+        failed: bool,
+    ) -> bool {
+        let Some(store) = self.messages.store(queue) else { return false };
+        let (Some(slot), Some(entity)) = (store.slots.get(sequence), store.entity()) else { return false };
+        let failed = failed || slot.is_lock_over(now);
+        let is_last = slot.delivery_count.saturating_add(1) >= entity.definition.settings.max_delivery_count;
+        let expires = slot.state == State::Active && slot.is_expired(now);
+        failed && is_last || expires && self.messages.entities.keeps_expired(queue)
     }
 
     /// Does what was checked.

@@ -29,20 +29,29 @@ impl LockReleases<'_> {
     /// Ends the locks of closed consumers, in order of number.
     pub(crate) fn end_locks(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, holders: &Holders) {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
-        for (sequence, fail) in store.locked_by(holders) {
+        let (held, visited) = store.locked_by(holders);
+        cx.out.charge(crate::Work::SLOT.times(visited as u64));
+        for (sequence, fail) in held {
             if let Some(lock) = store.slots.get(sequence).map(Slot::lock) {
                 self.state.lock_releases.push(LockRef { queue, sequence, lock }, fail);
             }
         }
-        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
+        self.drain_within_room(cx);
+    }
+
+    /// Ends locks that wait for it, as far as the call has room.
+    fn drain_within_room(&mut self, cx: &mut Cx<'_, impl Output>) {
+        let room = cx.release_room();
+        let left = self.drain_lock_releases(cx, room);
+        cx.use_room(room, left);
     }
 
     /// Ends locks that wait for it, until `left` is used up; says how much of that is left.
     pub(crate) fn drain_lock_releases(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
         while left > 0
-            && let Some(release) = self.state.lock_releases.waiting.pop_front()
+            && let Some(release) = self.state.lock_releases.pop()
         {
-            let PendingRelease { lock, fail } = release;
+            let PendingRelease { lock, fail, .. } = release;
             if self.state.transactions.holds(lock) {
                 // Its transaction ends it, one way or the other.
                 self.leave_to_transaction(release);
@@ -52,8 +61,18 @@ impl LockReleases<'_> {
             let LockRef { queue, sequence, lock } = lock;
             let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
             let Some(length) = slot.filter(|s| s.is_locked() && s.lock() == lock).map(|s| s.length) else {
+                // It ended in another way, or its entity is gone.
+                left -= 1;
                 continue;
             };
+            if release.may_wait()
+                && Disposer::of(&mut self.state.messages).becomes_dead_letter(cx.now, queue, sequence, fail)
+                && let Some(read) = self.state.messages.entities.ask_for_message(queue, sequence, cx.out)
+            {
+                self.state.lock_releases.put_back_to_read(release, read);
+                left -= 1;
+                continue;
+            }
             Disposer::of(&mut self.state.messages).return_message(
                 cx,
                 queue,
@@ -77,7 +96,7 @@ impl LockReleases<'_> {
     /// The holder of a message that a transaction settles has closed. The commit still settles the message, unless its
     /// session is lost; a rollback returns it, because no consumer holds it.
     fn leave_to_transaction(&mut self, release: PendingRelease) {
-        let PendingRelease { lock, fail } = release;
+        let PendingRelease { lock, fail, .. } = release;
         let on_rollback = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
         self.state.transactions.set_on_rollback(lock, on_rollback);
     }
@@ -88,7 +107,7 @@ impl LockReleases<'_> {
     /// return, unless their locks outlive links, as those of Service Bus clients do.
     pub(crate) fn undo(&mut self, cx: &mut Cx<'_, impl Output>, work: Vec<Work>) {
         self.mark_lock_ends(work);
-        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
+        self.drain_within_room(cx);
     }
 
     /// Marks the locks that end with a rollback.

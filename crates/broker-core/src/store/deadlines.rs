@@ -55,19 +55,20 @@ impl Deadlines {
     /// The earliest instant, if any. It may belong to a void entry.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let run = self.runs.front().map(|run| run.at);
-        match (run, self.ahead.next()) {
+        match (run, self.ahead.first().map(|run| run.at)) {
             (Some(run), Some(ahead)) => Some(run.min(ahead)),
             (run, ahead) => run.or(ahead),
         }
     }
 
-    /// Takes the earliest entry if its instant has come.
+    /// Takes the earliest entry if its instant has come; among those of one instant the one with the lowest number, if it was put
+    /// back or came out of order.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Run> {
-        let at = self.next().filter(|at| *at <= now)?;
-        if self.runs.front().is_some_and(|run| run.at == at) {
-            self.runs.pop_front()
-        } else {
-            self.ahead.pop()
+        self.next().filter(|at| *at <= now)?;
+        match (self.runs.front(), self.ahead.first()) {
+            (Some(run), Some(ahead)) if *run > ahead => self.ahead.pop(),
+            (Some(_), _) => self.runs.pop_front(),
+            (None, _) => self.ahead.pop(),
         }
     }
 

@@ -33,21 +33,7 @@ impl From<StorageError> for Unread {
     }
 }
 
-/// Reads a message of a store back, a copy with its body from the topic's store `bodies`. Waits for the disk.
-pub(crate) fn read_message(
-    store: &Store,
-    sequence: u64,
-    slot: &Slot,
-    bodies: Option<&Store>,
-    out: &mut impl Output,
-) -> Result<OpenRecord, StorageError> {
-    read_open(store, sequence, slot, bodies, DiskAccess::Wait, out).map_err(|unread| match unread {
-        Unread::Damaged(error) => error,
-        Unread::Pending(_) => StorageError { at: slot.position, reason: "it was not waited for".into() },
-    })
-}
-
-/// The same where the read need not wait.
+/// Reads a message of a store back, a copy with its body from the topic's store `bodies`.
 pub(crate) fn read_open(
     store: &Store,
     sequence: u64,
@@ -79,6 +65,17 @@ fn read_own(
         drop(out.read_soon(shared.position, shared.length));
     }
     record
+}
+
+/// Asks for a record. Says which read has to be done before it is at hand. One that the same call has appended is in memory.
+pub(crate) fn ask_for_record((at, length): (Position, u32), out: &mut impl Output) -> Option<ReadId> {
+    if at >= out.readable() {
+        return None;
+    }
+    match out.read_soon(at, length) {
+        Ok(Read::Pending(read)) => Some(read),
+        Ok(Read::Record(_)) | Err(_) => None,
+    }
 }
 
 #[inline]
@@ -180,4 +177,22 @@ pub(crate) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, Stor
         extras: record.index.extras.take(),
         payload: record.into_payload(),
     })
+}
+
+impl Stored {
+    /// The same message with what its slot says now.
+    pub(crate) fn with_state_of(self, slot: &Slot) -> Self {
+        Self {
+            expires_at: slot.expires(),
+            delivery_count: slot.delivery_count,
+            state: slot.state as u8,
+            acquired_before: slot.is_acquired(),
+            ..self
+        }
+    }
+
+    /// The same message without the memory that its bytes share with others.
+    pub(crate) fn detached(self) -> Self {
+        Self { payload: Bytes::copy_from_slice(&self.payload), ..self }
+    }
 }

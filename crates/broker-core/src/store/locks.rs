@@ -82,22 +82,14 @@ impl Store {
         self.counts.locked -= 1;
     }
 
-    /// The messages that these closed consumers have locked, in order, each with the flag of its holder.
-    pub(crate) fn locked_by(&mut self, holders: &Holders) -> Vec<(u64, bool)> {
-        let visited = self.lock_owners.list(&self.timers, &self.slots);
-        #[cfg(test)]
-        {
-            self.slots_visited += visited;
-        }
-        #[cfg(not(test))]
-        let _ = visited;
+    /// The messages that these closed consumers have locked, in order, each with the flag of its holder; and how many
+    /// slots were looked at to find them.
+    pub(crate) fn locked_by(&mut self, holders: &Holders) -> (Vec<(u64, bool)>, usize) {
+        let mut visited = self.lock_owners.list(&self.timers, &self.slots);
         let mut held = Vec::new();
         for (holder, fail) in holders {
             for sequence in self.lock_owners.take(*holder) {
-                #[cfg(test)]
-                {
-                    self.slots_visited += 1;
-                }
+                visited += 1;
                 let slot = self.slots.get(sequence);
                 if slot.is_some_and(|slot| slot.is_locked() && slot.holder() == *holder) {
                     held.push((sequence, *fail));
@@ -107,6 +99,10 @@ impl Store {
         self.lock_owners.drop_empty();
         held.sort_unstable();
         held.dedup();
-        held
+        #[cfg(test)]
+        {
+            self.slots_visited += visited;
+        }
+        (held, visited)
     }
 }

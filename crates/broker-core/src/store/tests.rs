@@ -64,7 +64,7 @@ fn lock_deadlines_follow_live_locks_and_not_throughput() {
         }
     }
     assert!(store.timers.locks.runs().count() < 1_000, "{}", store.timers.locks.runs().count());
-    assert_eq!(store.locked_by(&Holders::from([(ConsumerNumber(1), true)])).len(), 50);
+    assert_eq!(store.locked_by(&Holders::from([(ConsumerNumber(1), true)])).0.len(), 50);
 }
 
 /// Locks `each` messages for each of `consumers`, in turn.
@@ -84,7 +84,7 @@ fn hand_out(store: &mut Store, sequence: u64, consumer: u32) {
 
 /// A consumer leaves; says which of its locks ended.
 fn leave(store: &mut Store, consumer: u32) -> Vec<u64> {
-    let held = store.locked_by(&Holders::from([(ConsumerNumber(consumer), true)]));
+    let (held, _) = store.locked_by(&Holders::from([(ConsumerNumber(consumer), true)]));
     for (sequence, _) in &held {
         store.unlock(*sequence);
         store.put_back(*sequence);

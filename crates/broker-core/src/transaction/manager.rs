@@ -58,6 +58,9 @@ impl TransactionManager<'_> {
     ) {
         let client = cx.client;
         LockReleases::of(self.state).time_out_late(cx, (client, transaction));
+        cx.out.charge(
+            crate::Work::COMMAND.times(self.state.transactions.work((client, transaction)).len() as u64),
+        );
         let done = match self.state.transactions.discharge((client, transaction)) {
             Ok(work) if fail => {
                 LockReleases::of(self.state).undo(cx, work);

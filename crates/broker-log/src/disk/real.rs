@@ -16,6 +16,7 @@ use std::{
 };
 
 use rustix::{
+    buffer::spare_capacity,
     fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, statvfs},
     io::{Errno, ReadWriteFlags},
 };
@@ -215,8 +216,21 @@ impl Disk for RealDisk {
         read_fully_at(&*self.file(file)?, offset, buffer)
     }
 
-    fn read_piece_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        read_fully_at(&*self.piece_of(file)?, offset, buffer)
+    /// The memory is not filled with zeros first: a piece may have megabytes.
+    fn read_piece(&self, file: FileId, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut piece = Vec::with_capacity(length);
+        let file = self.piece_of(file)?;
+        while piece.len() < length {
+            let at = offset + piece.len() as u64;
+            match rustix::io::pread(&*file, spare_capacity(&mut piece), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The memory may be larger than what was asked for.
+        piece.truncate(length);
+        Ok(piece)
     }
 
     fn sync_data(&self, file: FileId) -> io::Result<()> {

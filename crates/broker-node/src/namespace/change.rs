@@ -188,7 +188,7 @@ impl NamespaceAdmin<'_> {
             Ok(())
         });
         if let Some(Namespace { core, definition, .. }) = self.namespaces.in_slot(slot) {
-            core.drop_deferred();
+            core.drop_deferred(self.out);
             let weight = definition.settings.weight;
             self.namespaces.schedule.make_ready(slot, weight);
         }

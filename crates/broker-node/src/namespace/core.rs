@@ -3,13 +3,16 @@
 //! Invariant: a client's commands are handled in the order in which they came.
 
 use broker_core::{
-    Batch, ClientId, Command, Core, NamespaceDefinition, NamespaceLimit, Position, ReadId, ReplayError,
-    Timestamp,
+    Batch, BatchRest, ClientId, Command, Core, NamespaceDefinition, NamespaceLimit, Position, ReadId,
+    ReplayError, Timestamp,
 };
 use bytes::Bytes;
 
 use super::{
-    NamespaceId, busy_turns::BusyTurns, deferred_batches::DeferredBatches, units::split_off_unit,
+    NamespaceId,
+    busy_turns::BusyTurns,
+    deferred_batches::{CommandWait, DeferredBatches},
+    units::split_off_unit,
     usage::NamespaceUsage,
 };
 use crate::core_output::{NodeOutput, RoundLimit};
@@ -19,7 +22,7 @@ use crate::core_output::{NodeOutput, RoundLimit};
 pub(crate) struct NamespaceCore {
     id: NamespaceId,
     core: Core,
-    /// Commands that no round had room for.
+    /// Commands that no round had room for, or that need reads.
     deferred: DeferredBatches,
     busy_turns: BusyTurns,
     pub(crate) usage: NamespaceUsage,
@@ -57,12 +60,17 @@ impl NamespaceCore {
 
     /// Whether commands wait for another round.
     pub(crate) fn has_deferred(&self) -> bool {
-        !self.deferred.is_empty()
+        self.deferred.has_turns()
     }
 
-    /// Whether commands of this client do.
-    pub(crate) fn has_deferred_of(&self, client: ClientId) -> bool {
-        self.deferred.has(client)
+    /// Whether commands wait for reads of the disk.
+    pub(crate) fn has_commands_reading(&self) -> bool {
+        self.deferred.is_reading()
+    }
+
+    /// The reason for which commands of this client wait, if some do.
+    pub(crate) fn command_wait(&self, client: ClientId) -> Option<CommandWait> {
+        self.deferred.wait(client)
     }
 
     /// Lets the core settle in after its last record.
@@ -103,7 +111,11 @@ impl NamespaceCore {
         while !self.is_full(out, round)
             && let Some(batch) = self.deferred.pop()
         {
+            let client = batch.client;
             self.handle_units(now, batch, out, round);
+            if !self.deferred.has(client) {
+                out.caught_up.push((self.id, client));
+            }
         }
     }
 
@@ -113,11 +125,17 @@ impl NamespaceCore {
         loop {
             let rest = split_off_unit(&mut commands);
             let left = self.handle_unit(now, Batch { client, commands }, out, round);
-            commands = match (left, rest) {
+            let reads;
+            (commands, reads) = match (left, rest) {
                 (None, None) => return,
-                (None, Some(rest)) => rest,
-                (Some(left), rest) => left.commands.into_iter().chain(rest.into_iter().flatten()).collect(),
+                (None, Some(rest)) => (rest, Vec::new()),
+                (Some(BatchRest { batch, reads }), rest) => {
+                    (batch.commands.into_iter().chain(rest.into_iter().flatten()).collect(), reads)
+                }
             };
+            if !reads.is_empty() {
+                return self.deferred.put_back_to_read(Batch { client, commands }, reads);
+            }
             if self.is_full(out, round) {
                 return self.deferred.put_back(Batch { client, commands });
             }
@@ -131,7 +149,7 @@ impl NamespaceCore {
         unit: Batch,
         out: &mut NodeOutput,
         round: RoundLimit,
-    ) -> Option<Batch> {
+    ) -> Option<BatchRest> {
         let mut out = out.of(self.id, &mut self.usage, round);
         let rest = self.core.handle_batch(now, unit, &mut out);
         // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
@@ -174,19 +192,22 @@ impl NamespaceCore {
         out.commit();
         out.allow_work(1);
         let has_more = self.core.deliver(now, &mut out);
-        if self.busy_turns.end_turn(has_more) {
+        // The windows of due work, and of commands that have no room yet, are kept as well.
+        if self.busy_turns.end_turn(more || has_more || self.deferred.has_turns()) {
             out.release_windows();
         }
         more || has_more
     }
 
-    /// A read for which the core waited is done.
+    /// A read for which the core or a command waited is done.
     pub(crate) fn handle_read_done(&mut self, read: ReadId) {
         self.core.handle_read_done(read);
+        self.deferred.on_read(read);
     }
 
     /// Drops the commands that wait: their clients are gone.
-    pub(crate) fn drop_deferred(&mut self) {
+    pub(crate) fn drop_deferred(&mut self, out: &mut NodeOutput) {
+        out.caught_up.extend(self.deferred.clients().map(|client| (self.id, client)));
         self.deferred = DeferredBatches::default();
     }
 

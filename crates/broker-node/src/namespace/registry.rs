@@ -33,6 +33,8 @@ pub(crate) struct Namespace {
 struct Backlog {
     /// Commands wait for another round.
     defers: bool,
+    /// Commands, or work that is due, wait for reads of the disk.
+    reads: bool,
     /// Records of deleted entities are not released yet.
     releases: bool,
 }
@@ -51,6 +53,8 @@ pub(crate) struct Namespaces {
     changes: VecDeque<(Position, NamespaceDefinition)>,
     /// Namespaces whose commands wait for another round.
     deferring: usize,
+    /// Namespaces of which something waits for reads of the disk.
+    reading: usize,
     /// Namespaces with records of deleted entities that are not released yet.
     releasing: usize,
     /// Namespaces that have used something of this round.
@@ -73,6 +77,7 @@ impl Namespaces {
             recent: RecentNamespaces::default(),
             changes: VecDeque::new(),
             deferring: 0,
+            reading: 0,
             releasing: 0,
             used: Vec::new(),
             turn: Vec::new(),
@@ -387,20 +392,31 @@ impl Namespaces {
         self.deferring > 0
     }
 
+    /// Whether commands, or work that is due, wait for reads of the disk in some namespace.
+    pub(crate) fn has_reading(&self) -> bool {
+        self.reading > 0
+    }
+
     /// Counts the backlog of a namespace that was at work.
     #[inline]
     fn count_backlog(&mut self, slot: NamespaceSlot) {
         let Some(namespace) = self.by_slot.get_mut(&slot) else { return };
         let core = &namespace.core;
-        let now = Backlog { defers: core.has_deferred(), releases: core.core().has_unreleased_records() };
+        let now = Backlog {
+            defers: core.has_deferred(),
+            reads: core.has_commands_reading() || core.core().has_due_reads(),
+            releases: core.core().has_unreleased_records(),
+        };
         let before = std::mem::replace(&mut namespace.backlog, now);
         self.subtract(before);
         self.deferring += usize::from(now.defers);
+        self.reading += usize::from(now.reads);
         self.releasing += usize::from(now.releases);
     }
 
     fn subtract(&mut self, backlog: Backlog) {
         self.deferring -= usize::from(backlog.defers);
+        self.reading -= usize::from(backlog.reads);
         self.releasing -= usize::from(backlog.releases);
     }
 

@@ -2,6 +2,7 @@ mod agreement;
 mod awaited;
 mod fairness;
 mod namespaces;
+mod reads;
 mod rounds;
 
 use std::{
@@ -28,18 +29,19 @@ use crate::{
 const CLIENT: ClientId = ClientId(7);
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-/// Fails every sync once told to, and has room for so many writes and new files; keeps nothing unsynced in a crash.
+/// Fails every sync once told to, and has room for so many writes and new files; counts reads; keeps nothing unsynced in a crash.
 #[derive(Clone)]
-struct SyncFails(Arc<AtomicBool>, Arc<AtomicU64>);
+struct SyncFails(Arc<AtomicBool>, Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl Default for SyncFails {
     fn default() -> Self {
-        Self(Arc::default(), Arc::new(AtomicU64::new(u64::MAX)))
+        Self(Arc::default(), Arc::new(AtomicU64::new(u64::MAX)), Arc::default())
     }
 }
 
 impl Faults for SyncFails {
     fn fails(&mut self, call: DiskCall) -> Option<std::io::ErrorKind> {
+        self.2.fetch_add(matches!(call, DiskCall::Read(..)).into(), Ordering::Relaxed);
         let takes_room = matches!(call, DiskCall::Create(..) | DiskCall::Write(..));
         if takes_room && self.1.load(Ordering::Relaxed) != u64::MAX {
             let taken = self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));

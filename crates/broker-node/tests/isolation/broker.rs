@@ -8,7 +8,7 @@ use std::{
 use broker_core::{
     Batch, ClientId, CoreConfig, Effect, NamespaceRecord, NamespaceState, Ticket, Timestamp, Work, WorkBudget,
 };
-use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
+use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, IoRequest, JournalConfig};
 use broker_node::{
     NamespaceCommand, NamespaceId, NamespaceRequest, NamespaceView, Node, NodeLimits, Released, recover,
 };
@@ -69,6 +69,7 @@ pub(crate) struct Killed;
 pub(crate) struct Broker {
     pub(crate) node: Node,
     disk: FaultyDisk,
+    journal: JournalConfig,
     power: Power,
     limits: NodeLimits,
     /// Budgets of work of the rounds, in turn; none: no bound.
@@ -80,17 +81,35 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn new(round_bytes: u64) -> Self {
+        let journal = JournalConfig {
+            segment_bytes: SEGMENT,
+            reserve_bytes: 0,
+            cache_bytes: 8 << 10,
+            ..JournalConfig::default()
+        };
+        Self::with_journal(round_bytes, journal)
+    }
+
+    /// The same with another journal.
+    pub(crate) fn with_journal(round_bytes: u64, journal: JournalConfig) -> Self {
         let power = Power::default();
         let disk = FaultyDisk::new(power.clone());
         let limits =
             NodeLimits { round_bytes_max: round_bytes, clean_bytes: 2 << 10, ..NodeLimits::default() };
-        let node = start(&disk).expect("an empty disk").with_limits(limits);
-        Self { node, disk, power, limits, budgets: Vec::new(), rounds: 0, deletions_resumed: 0 }
+        let node = start(&disk, journal).expect("an empty disk").with_limits(limits);
+        Self { node, disk, journal, power, limits, budgets: Vec::new(), rounds: 0, deletions_resumed: 0 }
     }
 
     /// The same broker, that handles no more while so much waits for the disk.
     pub(crate) fn with_unwritten_bytes_max(mut self, unwritten_bytes_max: u64) -> Self {
         self.limits.unwritten_bytes_max = unwritten_bytes_max;
+        self.node = self.node.with_limits(self.limits);
+        self
+    }
+
+    /// The same broker, whose rounds have so many bytes.
+    pub(crate) fn with_round_bytes(mut self, round_bytes: u64) -> Self {
+        self.limits.round_bytes_max = round_bytes;
         self.node = self.node.with_limits(self.limits);
         self
     }
@@ -138,6 +157,12 @@ impl Broker {
         more
     }
 
+    /// Performs one piece of disk work.
+    pub(crate) fn perform(&mut self, request: IoRequest) {
+        let done = DiskWorker::new(self.disk.clone()).perform(request);
+        self.node.handle_io(done);
+    }
+
     /// Works and writes until nothing is left to do; everything shown goes to `shown`.
     pub(crate) fn run(&mut self, now: u64, shown: &mut Vec<Released>) -> Result<(), Killed> {
         let now = Timestamp::from_millis(now);
@@ -173,7 +198,7 @@ impl Broker {
         self.disk.crash();
         self.power.supply().is_cut = false;
         self.power.supply().left = again;
-        if let Ok(node) = start(&self.disk) {
+        if let Ok(node) = start(&self.disk, self.journal) {
             self.node = node.with_limits(self.limits);
             self.check_whole();
             // The run continues the deletions that the crash interrupted.
@@ -185,7 +210,7 @@ impl Broker {
         self.power.supply().left = None;
         self.power.supply().is_cut = false;
         self.disk.crash();
-        self.node = start(&self.disk).expect("a sound journal").with_limits(self.limits);
+        self.node = start(&self.disk, self.journal).expect("a sound journal").with_limits(self.limits);
         self.check_whole();
         self.run(now, &mut Vec::new()).expect("nothing kills it now");
     }
@@ -227,12 +252,6 @@ impl Broker {
     }
 }
 
-fn start(disk: &FaultyDisk) -> Result<Node, broker_node::RecoveryError> {
-    let journal = JournalConfig {
-        segment_bytes: SEGMENT,
-        reserve_bytes: 0,
-        cache_bytes: 8 << 10,
-        ..JournalConfig::default()
-    };
+fn start(disk: &FaultyDisk, journal: JournalConfig) -> Result<Node, broker_node::RecoveryError> {
     recover(disk.clone(), journal, CoreConfig::default())
 }

@@ -103,7 +103,7 @@ proptest! {
         broker.round(NOW);
         broker.ask(NOW, ids[2], Batch { client: client(0), commands: vec![publish(0, 1, 40, None, Ticket(5))] });
         broker.round(NOW);
-        prop_assert!(!broker.node.has_deferred_of(ids[2], client(0)));
+        prop_assert_eq!(broker.node.command_wait(ids[2], client(0)), None);
         // Each of the others gets on in each round, and no more than its share and one step.
         while broker.node.has_deferred() {
             let before = ids.map(|id| broker.node.namespace(id).unwrap().work);
@@ -112,7 +112,7 @@ proptest! {
             for (at, id) in ids.iter().enumerate().take(2) {
                 let done = broker.node.namespace(*id).unwrap().work.0 - before[at].0;
                 prop_assert!(done <= budget + 40, "{done} of {budget}");
-                if broker.node.has_deferred_of(*id, client(0)) {
+                if broker.node.command_wait(*id, client(0)).is_some() {
                     prop_assert!(done > 0, "it gets on");
                 }
             }

@@ -14,6 +14,8 @@ mod crossing;
 #[cfg(test)]
 mod deletion;
 #[cfg(test)]
+mod pieces;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod shares;
@@ -21,6 +23,8 @@ mod shares;
 mod state;
 #[cfg(test)]
 mod tenant;
+#[cfg(test)]
+mod weights;
 #[cfg(test)]
 mod world;
 

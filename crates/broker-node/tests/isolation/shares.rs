@@ -64,7 +64,7 @@ impl Shares {
     }
 
     fn waits(&self) -> [bool; NAMESPACES] {
-        self.ids.map(|id| self.broker.node.has_deferred_of(id, client(0)))
+        self.ids.map(|id| self.broker.node.command_wait(id, client(0)).is_some())
     }
 
     fn appended(&self) -> [u64; NAMESPACES] {

@@ -13,8 +13,12 @@ use super::*;
 use crate::clock::AHEAD_MAX;
 
 fn begun() -> Executor {
+    begun_with(CoreConfig::default())
+}
+
+fn begun_with(core: CoreConfig) -> Executor {
     let executor = Executor::default();
-    let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
+    let node = broker_node::in_memory(JournalConfig::default(), core);
     executor.begin(NodeDriver::new(node, Arc::clone(&executor.clock), None));
     executor
 }
@@ -142,12 +146,14 @@ fn a_deadline_comes_though_nobody_brings_anything() {
     });
 }
 
+/// A core that panics when a message is sent to a topic.
+fn panicking() -> CoreConfig {
+    CoreConfig { describe: |_, _| panic!("as the test wants it"), ..CoreConfig::default() }
+}
+
 #[test]
 fn after_a_panic_the_node_has_ended_for_everybody() {
-    let executor = begun();
-    let core = CoreConfig { describe: |_, _| panic!("as the test wants it"), ..CoreConfig::default() };
-    let node = broker_node::in_memory(JournalConfig::default(), core);
-    executor.begin(NodeDriver::new(node, Arc::clone(&executor.clock), None));
+    let executor = begun_with(panicking());
     let settings = Box::new(EntitySettings::default());
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Topic, settings, ticket: Ticket(0) };
@@ -160,6 +166,49 @@ fn after_a_panic_the_node_has_ended_for_everybody() {
     assert!(effect_queue.take().is_empty());
     assert!(executor.state().items.is_empty(), "nothing piles up");
     assert!(executor.node().is_none(), "its files are free");
+}
+
+#[test]
+fn clients_of_which_a_node_that_panics_has_not_heard_are_abandoned_when_it_recovers() {
+    let executor = begun_with(panicking());
+    let settings = Box::new(EntitySettings::default());
+    let create =
+        Command::CreateEntity { name: "q".into(), kind: EntityKind::Topic, settings, ticket: Ticket(0) };
+    let first = Arc::<EffectQueue>::default();
+    executor.push(ExecutorItem::Register(ClientId(1), NamespaceId::DEFAULT, Arc::clone(&first)));
+    submit_item(&executor, ClientId(1), vec![Command::Connect, create]);
+    let register = |id| {
+        let effect_queue = Arc::<EffectQueue>::default();
+        let item = ExecutorItem::Register(ClientId(id), NamespaceId::DEFAULT, Arc::clone(&effect_queue));
+        (effect_queue, item)
+    };
+    // They wait while another thread runs the node: one in front of the batch that makes it panic, and one behind.
+    let ((before, begins), (behind, begins_later)) = (register(2), register(3));
+    executor.state().run_state = RunState::Running;
+    executor.push(begins);
+    submit_item(&executor, ClientId(1), vec![publish(1)]);
+    executor.push(begins_later);
+    let mut state = executor.state();
+    (state.run_state, state.work_pending) = (RunState::Idle, true);
+    drop(state);
+    assert_eq!(executor.run_housekeeper(|ended| ended == Ended::Panicked), Ended::Panicked);
+    let (late, begins_too_late) = register(4);
+    assert!(!executor.push(begins_too_late));
+    for (name, effect_queue) in [("first", first), ("before", before), ("behind", behind), ("late", late)] {
+        assert!(effect_queue.is_abandoned(), "{name}");
+    }
+}
+
+#[test]
+fn clients_that_wait_for_a_node_that_panics_are_abandoned_when_it_recovers() {
+    let executor = begun();
+    let effect_queue = Arc::<EffectQueue>::default();
+    executor.state().run_state = RunState::Running;
+    executor.push(ExecutorItem::Register(ClientId(1), NamespaceId::DEFAULT, Arc::clone(&effect_queue)));
+    executor.fail();
+    assert!(!effect_queue.is_abandoned(), "whether the shard recovers is not known yet");
+    assert_eq!(executor.run_housekeeper(|_| true), Ended::Panicked);
+    assert!(effect_queue.is_abandoned());
 }
 
 #[test]

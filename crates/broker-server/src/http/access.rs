@@ -1,24 +1,45 @@
 //! Authentication and authorization of HTTP requests.
 //!
-//! Invariant: a request is judged by the same authority as a link, and nothing is done before it was.
+//! Invariant: a request is judged by the same authority as a link, and nothing is done before it was. Each log-in that is judged counts as
+//! one over AMQP does, in the namespace that the request is for.
 
+use amqp_gateway::{LOGIN_WORK, work_of_token};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{
     Authority, JwtError, LoginRefusal, PeerFacts, RefusedLogin, Right, SasError, SaslError, Scope, TokenError,
 };
+use broker_core::Work;
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
-use super::answer::{Refusal, Unproven};
+use super::{
+    answer::{Refusal, Unproven},
+    context::RequestContext,
+};
 
-/// Checks that the request with these headers may do `right` at `scope`. The log-in is a shared access signature, a
-/// bearer token, or the name and text of a key or user (Basic); without any, the client certificate of the connection if it is
-/// configured, else what anonymous clients may do. Says who asks.
+/// Checks that the request of `context` with these headers may do `right` at `scope`, by the judgement of `authority`. Says who asks.
 pub(super) fn claim(
+    context: &RequestContext,
+    authority: &Authority,
+    headers: &HeaderMap,
+    wanted: (Right, &Scope),
+) -> Result<Box<str>, Refusal> {
+    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
+    let mut work = Work(0);
+    let claimed = judge(authority, &context.peer, headers, wanted, seconds, &mut work);
+    context.namespace.add_gateway_work(work);
+    claimed
+}
+
+/// Checks that a request with these headers may do `right` at `scope`. The log-in is a shared access signature, a
+/// bearer token, or the name and text of a key or user (Basic); without any, the client certificate of the connection if it is
+/// configured, else what anonymous clients may do. Says who asks, and adds the work that it was.
+fn judge(
     authority: &Authority,
     peer: &PeerFacts,
     headers: &HeaderMap,
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
+    work: &mut Work,
 ) -> Result<Box<str>, Refusal> {
     let unreadable = || {
         let login = RefusedLogin::unnamed(LoginRefusal::Malformed);
@@ -29,21 +50,25 @@ pub(super) fn claim(
         None => None,
     };
     let (who, allowed) = match login.map(|login| (login, login.split_once(' ').unwrap_or((login, "")))) {
-        None => match authority.sasl(peer, "EXTERNAL", None, unix_seconds) {
-            Ok(owner) if owner.allows(scope, right) => return Ok(owner.name().into()),
-            Ok(owner) => return Err(forbidden(owner.name().into(), right)),
-            Err(_) => by_log_in(authority, peer, ("ANONYMOUS", None), (right, scope), unix_seconds)?,
-        },
+        None => {
+            *work += LOGIN_WORK;
+            match authority.sasl(peer, "EXTERNAL", None, unix_seconds) {
+                Ok(owner) if owner.allows(scope, right) => return Ok(owner.name().into()),
+                Ok(owner) => return Err(forbidden(owner.name().into(), right)),
+                Err(_) => by_log_in(authority, peer, ("ANONYMOUS", None), (right, scope), unix_seconds)?,
+            }
+        }
         Some((_, (scheme, rest))) if scheme.eq_ignore_ascii_case("basic") => {
             let text = STANDARD.decode(rest.trim()).map_err(|_| unreadable())?;
+            *work += LOGIN_WORK;
             let mut response = vec![0];
             response.extend(text.iter().map(|byte| if *byte == b':' { 0 } else { *byte }));
             by_log_in(authority, peer, ("PLAIN", Some(&response)), (right, scope), unix_seconds)?
         }
         Some((_, (scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
-            by_token(authority, token.trim(), (right, scope), unix_seconds)?
+            by_token(authority, token.trim(), (right, scope), unix_seconds, work)?
         }
-        Some((token, _)) => by_token(authority, token, (right, scope), unix_seconds)?,
+        Some((token, _)) => by_token(authority, token, (right, scope), unix_seconds, work)?,
     };
     match (allowed, login) {
         (true, _) => Ok(who),
@@ -88,9 +113,11 @@ fn by_token(
     token: &str,
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
+    work: &mut Work,
 ) -> Result<(Box<str>, bool), Refusal> {
     let audience = format!("/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
+    *work += work_of_token(token, grant.as_ref().err());
     let grant = grant.map_err(|error| match error {
         // The token is authentic, but grants nothing.
         TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => forbidden(Box::default(), right),

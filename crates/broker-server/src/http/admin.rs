@@ -182,11 +182,9 @@ async fn exchange(
 /// receive there. Not for a name that no entity can have, by which clients find out whether they may manage.
 fn may_look(context: &RequestContext, parts: &Parts, route: &Route) -> bool {
     let Route::Entity(name) = route else { return false };
-    let (scope, seconds) = (Scope::of_name(name), context.shared.clock.now().wall.as_millis() / 1000);
-    let has = |right| {
-        let (authority, peer) = (&context.namespace.authority, &context.peer);
-        access::claim(authority, peer, &parts.headers, (right, &scope), seconds).is_ok()
-    };
+    let scope = Scope::of_name(name);
+    let has =
+        |right| access::claim(context, &context.namespace.authority, &parts.headers, (right, &scope)).is_ok();
     parts.method == hyper::Method::GET
         && !name.starts_with('$')
         && [Right::Send, Right::Listen].into_iter().any(has)
@@ -230,8 +228,7 @@ pub(super) fn admit(
     headers: &HeaderMap,
     scope: &Scope,
 ) -> Result<Box<str>, Refusal> {
-    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
-    access::claim(&context.namespace.authority, &context.peer, headers, (Right::Manage, scope), seconds)
+    access::claim(context, &context.namespace.authority, headers, (Right::Manage, scope))
 }
 
 /// Admits an administrator of the installation; returns its name.
@@ -240,9 +237,8 @@ pub(super) fn admit_administrator(
     headers: &HeaderMap,
     right: Right,
 ) -> Result<Box<str>, Refusal> {
-    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
     let (authority, right) = context.shared.administrators.judge(right);
-    access::claim(&authority, &context.peer, headers, (right, &Scope::namespace()), seconds)
+    access::claim(context, &authority, headers, (right, &Scope::namespace()))
 }
 
 /// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.

@@ -10,6 +10,7 @@ use hyper::{
 use serde_json::json;
 
 use super::{pieces::Pieces, probe::HealthProblem};
+use crate::start_error::NAMES_UNKNOWN;
 
 /// Bytes of one body.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -66,6 +67,9 @@ pub(super) enum Refusal {
     /// The body did not come in time.
     #[error("the body did not come in time")]
     TooSlow,
+    /// Names are not given while a shard may have them which recovers.
+    #[error("{NAMES_UNKNOWN}")]
+    NamesUnknown,
     #[error("the broker is stopping")]
     Stopping,
     /// It cannot be used.
@@ -115,7 +119,7 @@ impl Refusal {
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Stopping | Self::HealthProblem(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NamesUnknown | Self::Stopping | Self::HealthProblem(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 

@@ -7,14 +7,17 @@ use std::{
     future::poll_fn,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
-    time::Duration,
 };
 
 use broker_core::{ClientId, Command, Effect, Ticket};
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tokio::sync::oneshot;
 
-use super::{answer::Refusal, context::RequestContext, probe::HealthProblem};
+use super::{
+    answer::Refusal,
+    context::RequestContext,
+    probe::{HealthProblem, PATIENCE},
+};
 use crate::{
     effect_queue::EffectQueue,
     executor::{Executor, ExecutorItem},
@@ -24,48 +27,65 @@ use crate::{
     submission::submit,
 };
 
-/// Status of the node of each shard; `None`: one does not answer within `patience`, or has ended.
-pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option<Vec<NodeView>> {
-    let ask = |executor: &Arc<Executor>| {
+/// Status of the node of each shard, by number; `None` for one that recovers. An error where one does not answer in time, or the broker
+/// ends.
+pub(super) async fn look(context: &RequestContext) -> Result<Vec<Option<NodeView>>, HealthProblem> {
+    let asked = context.shared.shards.all().iter().map(|executor| {
         let (tell, answer) = oneshot::channel();
         executor.push(ExecutorItem::View(tell));
-        answer
-    };
-    let asked: Vec<_> = context.shared.shards.all().iter().map(ask).collect();
-    let mut views = Vec::with_capacity(asked.len());
-    let all = async {
-        for answer in asked {
-            views.push(answer.await.ok()?);
-        }
-        Some(views)
-    };
-    tokio::time::timeout(patience, all).await.ok()?
+        (executor, answer)
+    });
+    in_time(context, asked.collect()).await
 }
 
-/// Figures of these namespaces, by shard and id; `None`: a shard does not answer within `patience`, or has ended.
+/// Figures of these namespaces, by shard and id, without those of a shard that recovers. An error as [`look`] has it.
 pub(super) async fn figures(
     context: &RequestContext,
     namespaces: &[Arc<ServedNamespace>],
-    patience: Duration,
-) -> Option<BTreeMap<(u16, NamespaceId), NamespaceFigures>> {
-    let mut by_shard: BTreeMap<u16, Vec<NamespaceId>> = BTreeMap::new();
+) -> Result<BTreeMap<(u16, NamespaceId), NamespaceFigures>, HealthProblem> {
+    let mut by_shard: BTreeMap<u16, (&Arc<Executor>, Vec<NamespaceId>)> = BTreeMap::new();
     for served in namespaces {
-        by_shard.entry(served.executor.shard()).or_default().push(served.id);
+        let executor = &served.executor;
+        by_shard.entry(executor.shard()).or_insert_with(|| (executor, Vec::new())).1.push(served.id);
     }
-    let asked = by_shard.into_iter().filter_map(|(shard, ids)| {
+    let asked = by_shard.values_mut().map(|(executor, ids)| {
         let (tell, answer) = oneshot::channel();
-        context.shared.shards.get(shard)?.push(ExecutorItem::Figures(ids, tell));
-        Some((shard, answer))
+        executor.push(ExecutorItem::Figures(std::mem::take(ids), tell));
+        (*executor, answer)
     });
-    let asked: Vec<_> = asked.collect();
+    let answers = in_time(context, asked.collect()).await?;
+    let of_shards = by_shard.into_keys().zip(answers);
+    let all = of_shards.flat_map(|(shard, figures)| {
+        figures.into_iter().flatten().map(move |figures| ((shard, figures.id), figures))
+    });
+    Ok(all.collect())
+}
+
+/// The answers of shards, in this order; `None` of one that recovers. An error as [`look`] has it.
+async fn in_time<T>(
+    context: &RequestContext,
+    asked: Vec<(&Arc<Executor>, oneshot::Receiver<T>)>,
+) -> Result<Vec<Option<T>>, HealthProblem> {
     let all = async {
-        let mut all = BTreeMap::new();
-        for (shard, answer) in asked {
-            all.extend(answer.await.ok()?.into_iter().map(|figures| ((shard, figures.id), figures)));
+        let mut answers = Vec::with_capacity(asked.len());
+        for (executor, answer) in asked {
+            answers.push(match answer.await {
+                Ok(answer) => Some(answer),
+                Err(_) if executor.has_ended() && !executor.has_panicked() => {
+                    return Err(HealthProblem::Ended);
+                }
+                // A panic has ended what was asked.
+                Err(_) => None,
+            });
         }
-        Some(all)
+        Ok(answers)
     };
-    tokio::time::timeout(patience, all).await.ok()?
+    let answers = tokio::time::timeout(PATIENCE, all).await.unwrap_or(Err(HealthProblem::Silent));
+    match answers {
+        Ok(answers) if answers.iter().all(Option::is_some) => Ok(answers),
+        // A shard that is not there does not recover where the broker ends.
+        answers => HealthProblem::of_shutdown(*context.shared.stop.borrow()).map_or(answers, Err),
+    }
 }
 
 /// A client for one request, gone with it, also when the peer hangs up before the answer.

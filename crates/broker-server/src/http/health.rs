@@ -3,7 +3,7 @@
 //! Invariant: a good answer is given only when the node has just given one itself; however many ask, the node is asked
 //! at most once in [`FRESH`].
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
@@ -12,9 +12,9 @@ use super::{
     answer::{HttpResponse, Refusal, json_answer},
     context::RequestContext,
     core_client,
-    probe::{HealthProblem, PATIENCE},
+    probe::HealthProblem,
 };
-use crate::{clock, executor::Executor, node_driver::NodeView, shutdown::Shutdown};
+use crate::{clock, node_driver::NodeView};
 
 /// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ pub(super) async fn health(
 }
 
 async fn health_problem(context: &RequestContext) -> Option<HealthProblem> {
-    let ending = ending(context);
+    let ending = HealthProblem::of_shutdown(*context.shared.stop.borrow());
     if ending.is_some() {
         return ending;
     }
@@ -61,39 +61,19 @@ async fn health_problem(context: &RequestContext) -> Option<HealthProblem> {
     health_problem
 }
 
-/// That it ends, and why.
-fn ending(context: &RequestContext) -> Option<HealthProblem> {
-    match *context.shared.stop.borrow() {
-        Shutdown::No => None,
-        Shutdown::Asked => Some(HealthProblem::Stopping),
-        Shutdown::Failed => Some(HealthProblem::Ended),
-    }
-}
-
 async fn look(context: &RequestContext) -> Option<HealthProblem> {
-    match core_client::look(context, PATIENCE).await {
-        Some(shards) => full(&shards),
-        None => Some(silence(context)),
+    core_client::look(context).await.map_or_else(Some, |shards| problem_of(&shards))
+}
+
+/// That a shard recovers, or the reason for which sends are refused.
+fn problem_of(shards: &[Option<NodeView>]) -> Option<HealthProblem> {
+    let missing = shards.iter().filter(|node| node.is_none()).count();
+    if missing > 0 {
+        return Some(HealthProblem::Recovering { others: missing < shards.len() });
     }
-}
-
-/// The reason for which sends are refused.
-fn full(shards: &[NodeView]) -> Option<HealthProblem> {
-    let disk = shards.iter().any(|node| node.storage_full).then_some(HealthProblem::DiskFull);
-    disk.or_else(|| shards.iter().any(|node| node.memory_full).then_some(HealthProblem::MemoryFull))
-}
-
-/// Reason why the node has not answered.
-pub(super) fn silence(context: &RequestContext) -> HealthProblem {
-    ending(context).or_else(|| failure(context.shared.shards.all())).unwrap_or(HealthProblem::Silent)
-}
-
-/// That a shard has ended. The server is told of each that does not recover.
-fn failure(shards: &[Arc<Executor>]) -> Option<HealthProblem> {
-    let ended: Vec<_> = shards.iter().filter(|shard| shard.has_ended()).collect();
-    let recovering = HealthProblem::Recovering { others: ended.len() < shards.len() };
-    let recovers = ended.iter().all(|shard| shard.has_panicked());
-    (!ended.is_empty()).then_some(if recovers { recovering } else { HealthProblem::Ended })
+    let has = |is_full: fn(&NodeView) -> bool| shards.iter().flatten().any(is_full);
+    let disk = has(|node| node.storage_full).then_some(HealthProblem::DiskFull);
+    disk.or_else(|| has(|node| node.memory_full).then_some(HealthProblem::MemoryFull))
 }
 
 /// The answer to a probe.

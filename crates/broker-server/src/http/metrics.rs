@@ -10,9 +10,8 @@ use super::{
     answer::{HttpResponse, Refusal},
     context::RequestContext,
     core_client::{self, CoreClient},
-    health,
     pieces::Pieces,
-    probe,
+    probe::HealthProblem,
 };
 use crate::{
     namespaces::ServedNamespace,
@@ -52,9 +51,7 @@ fn sees_all(context: &RequestContext, headers: &HeaderMap) -> Result<bool, Refus
     if admin::admit_administrator(context, headers, Right::Listen).is_ok() {
         return Ok(true);
     }
-    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
-    let wanted = (Right::Listen, &Scope::namespace());
-    access::claim(&context.namespace.authority, &context.peer, headers, wanted, seconds)?;
+    access::claim(context, &context.namespace.authority, headers, (Right::Listen, &Scope::namespace()))?;
     Ok(false)
 }
 
@@ -67,16 +64,26 @@ async fn text(context: &RequestContext, is_whole: bool) -> Result<Vec<String>, R
 
 async fn snapshot(context: &RequestContext, is_whole: bool) -> Result<MetricsSnapshot, Refusal> {
     let shared = &context.shared;
-    let views = core_client::look(context, probe::PATIENCE).await;
-    let views = views.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
+    let mut views = core_client::look(context).await.map_err(Refusal::HealthProblem)?;
     let seen = if is_whole { shared.namespaces.all() } else { vec![Arc::clone(&context.namespace)] };
     let (mut entities, mut all_shown) = (Vec::new(), true);
     for namespace in &seen {
-        all_shown &= add_entities(context, namespace, &mut entities).await?;
+        // The entities of a shard that recovers are shown later.
+        let Some(view @ Some(_)) = views.get_mut(usize::from(namespace.executor.shard())) else { continue };
+        let shown_before = entities.len();
+        match add_entities(context, namespace, &mut entities).await {
+            Ok(are_all) => all_shown &= are_all,
+            Err(Refusal::HealthProblem(HealthProblem::Recovering { .. })) => {
+                entities.truncate(shown_before);
+                *view = None;
+            }
+            Err(refusal) => return Err(refusal),
+        }
     }
-    let namespaces = seen
-        .iter()
-        .map(|served| ShownNamespace::new(served, views.get(usize::from(served.executor.shard()))));
+    let namespaces = seen.iter().map(|served| {
+        let view = views.get(usize::from(served.executor.shard())).and_then(Option::as_ref);
+        ShownNamespace::new(served, view)
+    });
     let namespaces = namespaces.collect();
     Ok(MetricsSnapshot {
         now: shared.clock.utc(),

@@ -28,11 +28,13 @@ use super::{
     answer::{HttpResponse, Refusal, json_answer},
     context::{RequestContext, host_of},
     core_client::{self, CoreClient},
-    health, probe,
     testing::parse,
 };
 use crate::{
-    audit::Entry, executor::Executor, namespaces::ServedNamespace, node_driver::NamespaceFigures,
+    audit::Entry,
+    executor::Executor,
+    namespaces::{ServedNamespace, directory::takes_a_name},
+    node_driver::NamespaceFigures,
     randomness::random,
 };
 
@@ -218,12 +220,15 @@ async fn put(
     // Names are unique among the shards, each of which knows its own alone.
     let _alone = context.shared.namespaces.creation().await;
     let served = context.shared.namespaces.named(name);
-    let executor = shard_of(context, served.as_deref(), body.shard)?;
+    let executor = shard_of(context, context.shared.namespaces.holding(name).as_deref(), body.shard)?;
     let before = served.map(|served| served.definition());
     if let Some(expected) = expected {
         check_version(name, &expected, before.as_deref())?;
     }
     let settings = settings(body, before.as_ref().map(|definition| &definition.settings))?;
+    if takes_a_name(before.as_deref(), &settings) && !context.shared.shards.all_work() {
+        return Err(Refusal::NamesUnknown);
+    }
     if let Some(definition) = &before {
         refuse_change_of_configured(context, definition, &settings)?;
     }
@@ -441,8 +446,7 @@ fn existing(context: &RequestContext, name: &str) -> Result<Arc<ServedNamespace>
 type Figures = BTreeMap<(u16, NamespaceId), NamespaceFigures>;
 
 async fn figures(context: &RequestContext, of: &[Arc<ServedNamespace>]) -> Result<Figures, Refusal> {
-    let figures = core_client::figures(context, of, probe::PATIENCE).await;
-    figures.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))
+    core_client::figures(context, of).await.map_err(Refusal::HealthProblem)
 }
 
 /// The answer about one namespace.

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use crate::shutdown::Shutdown;
+
 /// Time within which the node has to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Reason why the broker cannot be used.
@@ -35,6 +37,15 @@ pub(crate) enum HealthProblem {
 }
 
 impl HealthProblem {
+    /// That the broker ends, and why.
+    pub(super) const fn of_shutdown(shutdown: Shutdown) -> Option<Self> {
+        match shutdown {
+            Shutdown::No => None,
+            Shutdown::Asked => Some(Self::Stopping),
+            Shutdown::Failed => Some(Self::Ended),
+        }
+    }
+
     /// Whether it is one that a restart may end.
     pub(super) const fn is_fatal(self) -> bool {
         matches!(self, Self::Ended | Self::Silent)

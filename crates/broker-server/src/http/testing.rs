@@ -78,10 +78,8 @@ fn time_response(context: &RequestContext, now_ms: u64) -> HttpResponse {
 /// Authorizes a client that may manage the namespace, in a broker that was started for testing; returns its identity.
 pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
     let shared = &context.shared;
-    let seconds = shared.clock.now().wall.as_millis() / 1000;
     let (authority, right) = shared.administrators.judge(Right::Manage);
-    let wanted = (right, &Scope::namespace());
-    let who = access::claim(&authority, &context.peer, headers, wanted, seconds)?;
+    let who = access::claim(context, &authority, headers, (right, &Scope::namespace()))?;
     if shared.faults.is_none() {
         let why = "the broker was not started with `--testing`".into();
         return Err(Refusal::Forbidden { who, why });

@@ -4,13 +4,13 @@
 
 use std::sync::{Arc, Weak};
 
-use broker_core::{AuthorizationRule, NamespaceDefinition, NamespaceSlot};
+use broker_core::{AuthorizationRule, NamespaceDefinition, NamespaceSlot, NamespaceState};
 use broker_node::NamespaceId;
 use tokio::sync::watch;
 
 use super::{NamespaceDirectory, directory::reason_to_leave};
 use crate::{
-    connections::Connections, effect_queue::ControlMessage, executor::Executor,
+    connections::Connections, effect_queue::ControlMessage, executor::Executor, io_threads::Spawner,
     namespace_observer::NamespaceObserver,
 };
 
@@ -37,6 +37,18 @@ impl NamespaceObserver for ShardNamespaces {
         self.directory.apply(definition, &executor).map(|served| served.id)
     }
 
+    fn forget_others(&self, there: &[NamespaceId]) {
+        let Some(executor) = self.executor.upgrade() else { return };
+        for served in self.directory.all() {
+            if served.executor.shard() == executor.shard() && !there.contains(&served.id) {
+                // It was deleted, and nobody was told.
+                let definition = NamespaceDefinition::clone(&served.definition());
+                let gone = NamespaceDefinition { state: NamespaceState::Deleted, ..definition };
+                self.directory.apply(gone, &executor);
+            }
+        }
+    }
+
     fn set_entity_keys(&self, id: NamespaceId, entity: &str, rules: &[AuthorizationRule]) {
         if let Some(executor) = self.executor.upgrade() {
             self.directory.set_entity_keys((executor.shard(), id), entity, rules);
@@ -45,33 +57,61 @@ impl NamespaceObserver for ShardNamespaces {
 }
 
 /// Has every connection look at its links whenever a key was taken back, until the broker is gone.
-pub(crate) async fn tell_of_lost_keys(mut lost: watch::Receiver<()>, connections: Arc<Connections>) {
+pub(crate) async fn tell_of_lost_keys(
+    mut lost: watch::Receiver<()>,
+    connections: Arc<Connections>,
+    threads: Spawner,
+) {
     while lost.changed().await.is_ok() {
-        for (number, (_, entry)) in connections.all().into_iter().enumerate() {
+        let mut told = Told::new(&threads);
+        for (_, entry) in connections.all() {
             entry.effect_queue.ask(ControlMessage::LookAtKeys);
-            if number % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
-                tokio::task::yield_now().await;
-            }
+            told.one_more().await;
         }
     }
 }
 
 /// Has connections leave namespaces that take none any more, until the broker is gone.
-pub(crate) async fn tell_to_leave(mut left: watch::Receiver<()>, connections: Arc<Connections>) {
+pub(crate) async fn tell_to_leave(
+    mut left: watch::Receiver<()>,
+    connections: Arc<Connections>,
+    threads: Spawner,
+) {
     while left.changed().await.is_ok() {
-        for (number, (_, entry)) in connections.all().into_iter().enumerate() {
+        let mut told = Told::new(&threads);
+        for (_, entry) in connections.all() {
             if let Some(reason) = entry.namespace().and_then(|namespace| reason_to_leave(namespace)) {
                 entry.effect_queue.ask(ControlMessage::LeaveNamespace(reason));
-            }
-            if number % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
-                tokio::task::yield_now().await;
+                told.one_more().await;
             }
         }
     }
 }
 
-/// Connections that are told in one go: others of the thread have their turn in between.
-const TOLD_AT_ONCE: usize = 256;
+/// Connections that are told before the next ones wait until these have had a turn. Those of other namespaces on their threads
+/// wait for so many at most.
+const TOLD_AT_ONCE: usize = 32;
+
+/// Number of connections that are told something, a few at a time.
+struct Told<'a> {
+    threads: &'a Spawner,
+    number: usize,
+}
+
+impl<'a> Told<'a> {
+    const fn new(threads: &'a Spawner) -> Self {
+        Self { threads, number: 0 }
+    }
+
+    /// One was told. Waits where enough were.
+    async fn one_more(&mut self) {
+        self.number += 1;
+        if self.number == TOLD_AT_ONCE {
+            self.number = 0;
+            self.threads.pass().await;
+        }
+    }
+}
 
 impl std::fmt::Debug for ShardNamespaces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -11,7 +11,10 @@ use std::{
 
 use amqp_gateway::{CloseReason, GatewayConfig};
 use broker_auth::{Authority, Credentials, ForeignHost, HostNames};
-use broker_core::{AuthorizationRule, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceState, namespace_key};
+use broker_core::{
+    AuthorizationRule, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceSettings, NamespaceState,
+    namespace_key,
+};
 use broker_node::NamespaceId;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -171,6 +174,12 @@ impl NamespaceDirectory {
         let name = NamespaceName::parse(name).ok()?;
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.hosts.named(&name).map(Arc::clone)
+    }
+
+    /// The namespace that has this name, also while it is being deleted: until it is gone, its shard gives the name to no other.
+    pub(crate) fn holding(&self, name: &str) -> Option<Arc<ServedNamespace>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.by_name.get(&*name.to_ascii_lowercase()).map(Arc::clone)
     }
 
     /// The namespace with this id.
@@ -386,6 +395,14 @@ impl ShardLoads {
             },
         )
     }
+}
+
+/// Whether a namespace with these settings gets a name that it does not have `before`, its own or that of a host. Such a name is given
+/// only while all shards work: one that has failed may have made a namespace durable of which nobody was told.
+pub(crate) fn takes_a_name(before: Option<&NamespaceDefinition>, settings: &NamespaceSettings) -> bool {
+    before.is_none_or(|before| {
+        settings.hostnames.iter().any(|hostname| !before.settings.hostnames.contains(hostname))
+    })
 }
 
 /// Reason for which connections of the namespace have to leave it, if they have.

@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
 };
 
 use broker_core::{
@@ -18,7 +19,7 @@ use broker_core::{
 use broker_node::{NamespaceCommand, NamespaceId, NamespaceRequest};
 use tracing::error;
 
-use super::{NamespaceDirectory, ServedNamespace};
+use super::{NamespaceDirectory, ServedNamespace, directory::takes_a_name};
 use crate::{
     config::{EntityPlan, NamespacePlan},
     effect_queue::EffectQueue,
@@ -52,10 +53,10 @@ impl SetupClient {
     }
 
     /// Has the core do these, whose tickets count from 0; gives the answer of each, once it is durable.
-    pub(crate) async fn ask(&self, commands: Vec<Command>) -> Vec<Effect> {
+    pub(crate) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Effect>, StartError> {
         let count = commands.len();
         if count == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         self.executor.push(ExecutorItem::Batch(Batch { client: self.client, commands }, 0));
         self.answers(count).await
@@ -67,11 +68,23 @@ impl SetupClient {
         self.executor.push(ExecutorItem::ChangeNamespace(request, Box::new(command)));
     }
 
+    /// Takes what has come, unless the shard has ended and nothing more comes.
+    fn poll_effects(&self, cx: &Context<'_>) -> Poll<Result<Vec<Effect>, StartError>> {
+        match self.effect_queue.poll_take(cx) {
+            Poll::Ready(effects) => Poll::Ready(Ok(effects)),
+            Poll::Pending if self.effect_queue.is_abandoned() || self.executor.has_panicked() => {
+                Poll::Ready(Err(StartError::Recovering))
+            }
+            Poll::Pending if self.executor.has_ended() => Poll::Ready(Err(StartError::Journal)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// Waits for so many answers, and puts them in the order of their tickets.
-    async fn answers(&self, count: usize) -> Vec<Effect> {
+    async fn answers(&self, count: usize) -> Result<Vec<Effect>, StartError> {
         let mut answers = Vec::with_capacity(count);
         while answers.len() < count {
-            for effect in poll_fn(|cx| self.effect_queue.poll_take(cx)).await {
+            for effect in poll_fn(|cx| self.poll_effects(cx)).await? {
                 let ticket = match &effect {
                     Effect::EntityDone { ticket }
                     | Effect::RequestRefused { ticket, .. }
@@ -85,13 +98,13 @@ impl SetupClient {
             }
         }
         answers.sort_by_key(|(ticket, _)| *ticket);
-        answers.into_iter().map(|(_, effect)| effect).collect()
+        Ok(answers.into_iter().map(|(_, effect)| effect).collect())
     }
 
     /// Creates those of these entities that do not exist, in this order. The first one that is refused is the error.
     pub(crate) async fn create(&self, plans: &[EntityPlan]) -> Result<(), StartError> {
         let commands = plans.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))).collect();
-        for (answer, plan) in self.ask(commands).await.into_iter().zip(plans) {
+        for (answer, plan) in self.ask(commands).await?.into_iter().zip(plans) {
             match answer {
                 Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
                 Effect::RequestRefused { error, .. } => {
@@ -130,6 +143,12 @@ impl NamespaceSetup {
             let mut claimed = HostClaims::default();
             for index in pending {
                 let Some((name, settings)) = wanted.get(index) else { continue };
+                if self.names_are_unknown(name, settings) {
+                    if let Some(answer) = answers.get_mut(index) {
+                        *answer = Err(StartError::Recovering);
+                    }
+                    continue;
+                }
                 match self.check_hostnames(name, settings).and_then(|()| claimed.claim(name, settings)) {
                     Ok(()) => ready.push(index),
                     Err(error) => refused.push((index, error)),
@@ -149,6 +168,12 @@ impl NamespaceSetup {
             pending = refused.into_iter().map(|(index, _)| index).collect();
         }
         Ok(answers)
+    }
+
+    /// Whether the namespace would get a name that another one of a shard may have which recovers.
+    fn names_are_unknown(&self, name: &str, settings: &NamespaceSettings) -> bool {
+        let before = self.directory.named(name).map(|served| served.definition());
+        takes_a_name(before.as_deref(), settings) && !self.shards.all_work()
     }
 
     /// Whether the host names of this namespace lead to no other, in any shard.
@@ -175,8 +200,8 @@ impl NamespaceSetup {
             let Some((name, settings)) = wanted.get(index) else { continue };
             let served = self.directory.named(name);
             let held = served.as_ref().is_some_and(|served| served.definition().settings.held);
-            let executor = match &served {
-                Some(served) => Arc::clone(&served.executor),
+            let executor = match self.directory.holding(name) {
+                Some(holding) => Arc::clone(&holding.executor),
                 None => loads.take_least(),
             };
             let settings = NamespaceSettings { held, ..(*settings).clone() };
@@ -187,17 +212,17 @@ impl NamespaceSetup {
             client.begin_change(asked.len() as u64, command);
             asked.push(index);
         }
+        // Each shard is waited for, also where another one fails: names that are on their way are given to nobody else.
         for (client, asked) in by_shard.into_values() {
-            for (effect, index) in client.answers(asked.len()).await.into_iter().zip(asked) {
+            let mut effects = client.answers(asked.len()).await.map(Vec::into_iter);
+            for index in asked {
                 let (Some(answer), Some((name, _))) = (answers.get_mut(index), wanted.get(index)) else {
                     continue;
                 };
-                *answer = match effect {
-                    Effect::NamespaceDone { is_new, .. } => Ok(is_new),
-                    Effect::NamespaceRefused { error, .. } => {
-                        Err(StartError::Namespace { name: (*name).to_owned(), error })
-                    }
-                    _ => Err(StartError::Journal),
+                *answer = match &mut effects {
+                    Ok(effects) => created(effects.next(), name),
+                    Err(StartError::Recovering) => Err(StartError::Recovering),
+                    Err(_) => Err(StartError::Journal),
                 };
             }
         }
@@ -258,6 +283,17 @@ impl<'a> HostClaims<'a> {
         }
         self.0.extend(settings.hostnames.iter().map(|hostname| (&**hostname, name)));
         Ok(())
+    }
+}
+
+/// Whether the answer of a shard says that it has created the namespace.
+fn created(answer: Option<Effect>, name: &str) -> Result<bool, StartError> {
+    match answer {
+        Some(Effect::NamespaceDone { is_new, .. }) => Ok(is_new),
+        Some(Effect::NamespaceRefused { error, .. }) => {
+            Err(StartError::Namespace { name: name.to_owned(), error })
+        }
+        _ => Err(StartError::Journal),
     }
 }
 

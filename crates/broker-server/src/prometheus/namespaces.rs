@@ -6,13 +6,17 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use broker_core::NamespaceLimit;
 
-use crate::{namespaces::ServedNamespace, node_driver::NodeView};
+use crate::{
+    namespaces::ServedNamespace,
+    node_driver::{NamespaceFigures, NodeView},
+};
 
 /// Metrics of one namespace.
 #[derive(Debug)]
 pub(crate) struct ShownNamespace {
     name: Arc<str>,
-    figures: [u64; FAMILIES.len()],
+    /// `None`: the shard that has the figure recovers.
+    figures: [Option<u64>; FAMILIES.len()],
     handshake_time: Duration,
     limits: [Option<u64>; NamespaceLimit::ALL.len()],
 }
@@ -70,32 +74,34 @@ const FAMILIES: [(&str, &str, &str); 20] = [
 ];
 
 impl ShownNamespace {
-    /// A namespace, as the server and its shard see it.
+    /// A namespace, as the server and its shard see it; without a view where the shard recovers.
     pub(crate) fn new(served: &ServedNamespace, node: Option<&NodeView>) -> Self {
         let definition = served.definition();
-        let of_node = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
+        let found = node.and_then(|node| node.namespaces.iter().find(|figures| figures.id == served.id));
+        // A namespace that its shard does not have any more has nothing.
+        let of_node = |figure: fn(&NamespaceFigures) -> u64| node.map(|_| found.map_or(0, figure));
         let dynamic_nodes = &served.gateway.dynamic_nodes;
         let figures = [
-            of_node.map_or(0, |figures| figures.entities),
-            of_node.map_or(0, |figures| figures.live_bytes),
-            of_node.map_or(0, |figures| figures.appended_bytes),
-            of_node.map_or(0, |figures| figures.unwritten_bytes),
-            of_node.map_or(0, |figures| figures.work),
-            of_node.map_or(0, |figures| figures.background_work),
-            of_node.map_or(0, |figures| figures.cached_bytes),
-            of_node.map_or(0, |figures| figures.disk_reads),
-            served.connections() as u64,
-            served.refused_connections() as u64,
-            served.refused_for_share() as u64,
-            served.handshakes.begun(),
-            served.ingress_credit.bytes() as u64,
-            served.send_rate.waits(),
-            served.gateway_work().0,
-            dynamic_nodes.count() as u64,
-            dynamic_nodes.created(),
-            dynamic_nodes.refused(),
-            u64::from(definition.settings.weight),
-            u64::from(!served.is_open()),
+            of_node(|figures| figures.entities),
+            of_node(|figures| figures.live_bytes),
+            of_node(|figures| figures.appended_bytes),
+            of_node(|figures| figures.unwritten_bytes),
+            of_node(|figures| figures.work),
+            of_node(|figures| figures.background_work),
+            of_node(|figures| figures.cached_bytes),
+            of_node(|figures| figures.disk_reads),
+            Some(served.connections() as u64),
+            Some(served.refused_connections() as u64),
+            Some(served.refused_for_share() as u64),
+            Some(served.handshakes.begun()),
+            Some(served.ingress_credit.bytes() as u64),
+            Some(served.send_rate.waits()),
+            Some(served.gateway_work().0),
+            Some(dynamic_nodes.count() as u64),
+            Some(dynamic_nodes.created()),
+            Some(dynamic_nodes.refused()),
+            Some(u64::from(definition.settings.weight)),
+            Some(u64::from(!served.is_open())),
         ];
         let limits = NamespaceLimit::ALL.map(|limit| definition.settings.limits.get(limit));
         let handshake_time = served.handshakes.time();
@@ -110,7 +116,7 @@ pub(super) fn families(namespaces: &[ShownNamespace]) -> Vec<String> {
         let mut out = format!("# HELP ferrybus_{name} {help}.\n# TYPE ferrybus_{name} {kind}\n");
         let ending = if kind == "counter" { "_total" } else { "" };
         for ShownNamespace { name: namespace, figures, .. } in namespaces {
-            let figure = figures.get(index).copied().unwrap_or_default();
+            let Some(figure) = figures.get(index).copied().flatten() else { continue };
             put(&mut out, format_args!("ferrybus_{name}{ending}{{namespace=\"{namespace}\"}} {figure}\n"));
         }
         families.push(out);

@@ -48,13 +48,13 @@ fn snapshot(entities: Vec<EntityReport>) -> MetricsSnapshot {
         sockets: 9,
         memory: (Some(1_000), Some(900)),
         certificate_expires_at: Some(2_000_000_000),
-        shards: vec![NodeView {
+        shards: vec![Some(NodeView {
             namespaces: Vec::new(),
             journal: node.journal().stats(),
             storage_full: false,
             memory_full: true,
             compaction_stopped: false,
-        }],
+        })],
         is_whole: true,
         namespaces: Vec::new(),
         entities: entities.into_iter().map(|report| ShownEntity::new(&"default".into(), report)).collect(),
@@ -169,6 +169,33 @@ fn no_name_breaks_out_of_its_label() {
     assert!(text.contains("namespace=\"default\",entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
 }
 
+#[test]
+fn of_a_shard_that_recovers_that_alone_is_shown() {
+    let mut shown = snapshot(Vec::new());
+    shown.shards.insert(0, None);
+    let text = rendered(shown);
+    for sample in ["ferrybus_shard_recovering{shard=\"0\"} 1", "ferrybus_shard_recovering{shard=\"1\"} 0"] {
+        assert!(has(&text, sample), "{sample} is not in\n{text}");
+    }
+    for name in ["ferrybus_disk_full", "ferrybus_journal_writes_total", "ferrybus_journal_segments"] {
+        let shards: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.split(' ').next())
+            .filter(|labels| labels.starts_with('{'))
+            .collect();
+        assert_eq!(shards, ["{shard=\"1\"}"], "{name}");
+    }
+    let mut alone = snapshot(Vec::new());
+    alone.shards = vec![None];
+    let text = rendered(alone);
+    assert!(
+        has(&text, "ferrybus_shard_recovering{shard=\"0\"} 1") && has(&text, "ferrybus_sockets 9"),
+        "{text}"
+    );
+    assert!(!text.lines().any(|line| line.starts_with("ferrybus_journal_segments{")), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
 /// The names are promised to be stable: one that comes, goes or changes is one on the page too.
 #[test]
 fn the_page_on_metrics_lists_each_name_and_no_other() {
@@ -183,7 +210,7 @@ fn the_page_on_metrics_lists_each_name_and_no_other() {
     metrics.refuse("connection_limit");
     drop(ShardMetrics::of(&metrics, 0));
     metrics.refuse_login("plain", "wrong_key");
-    everything.shards[0].journal.free_bytes = Some(1);
+    everything.shards[0].as_mut().unwrap().journal.free_bytes = Some(1);
     let text = rendered(everything);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let mut shown: Vec<String> = types

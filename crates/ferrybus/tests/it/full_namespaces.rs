@@ -21,7 +21,7 @@ use crate::{
     support::{Broker, Folder, until},
 };
 
-const ROOT: &str = "/$ferrybus/namespaces";
+pub(crate) const ROOT: &str = "/$ferrybus/namespaces";
 /// The development key.
 const KEY: (&str, &str) = ("RootManageSharedAccessKey", "SAS_KEY_VALUE");
 const BASIC: &str = "Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF";
@@ -57,12 +57,12 @@ fn try_ask(broker: &Broker, request: &str, body: &Value) -> Option<(u16, Value)>
     Some((head.split(' ').nth(1)?.parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null)))
 }
 
-fn ask(broker: &Broker, request: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn ask(broker: &Broker, request: &str, body: &Value) -> (u16, Value) {
     try_ask(broker, request, body).expect("an answer")
 }
 
 /// The namespace as an administrator sees it; `None`: there is none.
-fn shown(broker: &Broker, namespace: &str) -> Option<Value> {
+pub(crate) fn shown(broker: &Broker, namespace: &str) -> Option<Value> {
     let (status, found) = ask(broker, &format!("GET {ROOT}/{namespace}"), &Value::Null);
     assert!(matches!(status, 200 | 404), "{status} {found}");
     (status == 200).then_some(found)
@@ -75,7 +75,7 @@ fn names_of_keys(broker: &Broker, namespace: &str) -> Vec<String> {
 }
 
 /// Whether a client with this key is let into the namespace.
-fn lets_in(broker: &Broker, namespace: &str, (name, text): (&str, &str)) -> bool {
+pub(crate) fn lets_in(broker: &Broker, namespace: &str, (name, text): (&str, &str)) -> bool {
     let mut wire = Wire::connect(address(broker)).unwrap();
     let open = Open { hostname: Some(format!("vhost:{namespace}")), ..Open::new("client") };
     wire.script.sasl_plain(name, text).open_with(open).begin(0);
@@ -84,7 +84,7 @@ fn lets_in(broker: &Broker, namespace: &str, (name, text): (&str, &str)) -> bool
 }
 
 /// A client that sends to the queue of a namespace.
-fn sender(broker: &Broker, namespace: &str) -> Wire {
+pub(crate) fn sender(broker: &Broker, namespace: &str) -> Wire {
     let mut wire = Wire::connect(address(broker)).unwrap();
     let open = Open { hostname: Some(format!("vhost:{namespace}")), ..Open::new("client") };
     wire.script.sasl_plain(KEY.0, KEY.1).open_with(open).begin(0);
@@ -94,7 +94,7 @@ fn sender(broker: &Broker, namespace: &str) -> Wire {
 }
 
 /// Messages in the queue of a namespace.
-fn stored(broker: &Broker, namespace: &str) -> u64 {
+pub(crate) fn stored(broker: &Broker, namespace: &str) -> u64 {
     let mut stream = TcpStream::connect(address(broker)).unwrap();
     write!(
         stream,
@@ -111,7 +111,7 @@ fn stored(broker: &Broker, namespace: &str) -> u64 {
 }
 
 /// Waits until the namespace is gone with all that it held.
-fn until_gone(broker: &Broker, namespace: &str) {
+pub(crate) fn until_gone(broker: &Broker, namespace: &str) {
     until(|| shown(broker, namespace).is_none());
 }
 

@@ -5,6 +5,8 @@
 mod broker;
 mod cli;
 mod config;
+#[cfg(target_os = "linux")]
+mod deleted_namespace;
 mod documented;
 mod entities;
 #[cfg(target_os = "linux")]

@@ -6,23 +6,19 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
-    time::Duration,
 };
 
 use amqp_codec::performative::{DeliveryState, Performative, SaslCode};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    ClientConnection, StreamOwned,
+    pki_types::{CertificateDer, pem::PemObject},
 };
 use testkit::Wire;
 
-use crate::support::{Broker, Folder, code, command, ferrybus, stderr, stdout, until};
+use crate::support::{Broker, Folder, code, command, ferrybus, stderr, stdout, tls, until};
 
 /// A service: a broker without a terminal, that reads this configuration and whose log is in a file.
 struct Service {
@@ -46,11 +42,16 @@ fn detached(folder: &Folder, arguments: &[&str]) -> Command {
     in_a_session(folder, &[], arguments)
 }
 
-/// The same in a session that `setsid` makes with these options.
+/// The same in a session that `setsid` makes with these options. SIGHUP is not ignored there, even if `nohup` runs the tests.
 fn in_a_session(folder: &Folder, options: &[&str], arguments: &[&str]) -> Command {
     let plain = command(&folder.0, arguments);
     let mut made = Command::new("setsid");
-    made.args(options).arg(plain.get_program()).args(arguments).current_dir(&folder.0).stdin(Stdio::null());
+    made.args(options)
+        .args(["env", "--default-signal=HUP"])
+        .arg(plain.get_program())
+        .args(arguments)
+        .current_dir(&folder.0)
+        .stdin(Stdio::null());
     for (name, value) in plain.get_envs() {
         match value {
             Some(value) => made.env(name, value),
@@ -116,30 +117,7 @@ impl Service {
 
     /// A connection with TLS, whose client shows this certificate.
     fn secure(&self, client: Option<&str>) -> StreamOwned<ClientConnection, TcpStream> {
-        let path = |file: &str| self.folder.0.join("certs").join(file);
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(path("ca.pem")).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match client {
-            None => builder.with_no_client_auth(),
-            Some(name) => {
-                let certificate = CertificateDer::from_pem_file(path(&format!("client-{name}.pem"))).unwrap();
-                let key = PrivateKeyDer::from_pem_file(path(&format!("client-{name}-key.pem"))).unwrap();
-                builder.with_client_auth_cert(vec![certificate], key).unwrap()
-            }
-        };
-        let host = ServerName::try_from("localhost").unwrap();
-        let mut tls = ClientConnection::new(Arc::new(config), host).unwrap();
-        let mut tcp = TcpStream::connect(self.address()).unwrap();
-        tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        while tls.is_handshaking() {
-            tls.complete_io(&mut tcp).unwrap();
-        }
-        StreamOwned::new(tls, tcp)
+        tls::connect(&self.folder.0, &self.address().to_string(), "localhost", client)
     }
 
     /// The certificate that a new connection sees.

@@ -1,4 +1,6 @@
-//! Folders, commands and brokers for the tests.
+//! Folders, commands, brokers and clients for the tests.
+
+pub(crate) mod tls;
 
 use std::{
     fs,
@@ -9,7 +11,12 @@ use std::{
     thread,
 };
 
-use amqp_codec::{message::MessageBuilder, performative::Performative, raw::AnnotationValue, value::Value};
+use amqp_codec::{
+    message::MessageBuilder,
+    performative::{DeliveryState, Flow, Performative},
+    raw::AnnotationValue,
+    value::Value,
+};
 use bytes::Bytes;
 use testkit::Wire;
 
@@ -186,4 +193,26 @@ pub(crate) fn put(token: &str, audience: &str, id: &str) -> Bytes {
         .application_property("name", AnnotationValue::Str(audience))
         .body_value(&Value::String(token.into()))
         .build()
+}
+
+/// Sends one message on handle 1, receives it on handle 2 and completes it. It is the number `round` of this client.
+pub(crate) fn pass_one(wire: &mut Wire, round: u32) {
+    wire.script.transfer(0, 1, round, false, &testkit::data(b"still here"));
+    let sent = wire.disposed().unwrap();
+    assert_eq!((sent.first, sent.state), (round, Some(DeliveryState::Accepted)));
+    let flow = Flow {
+        next_incoming_id: Some(0),
+        incoming_window: u32::MAX >> 1,
+        next_outgoing_id: round + 1,
+        outgoing_window: u32::MAX >> 1,
+        handle: Some(2),
+        delivery_count: Some(round),
+        link_credit: Some(1),
+        ..Flow::default()
+    };
+    wire.script.flow(0, flow);
+    let Performative::Transfer(transfer) = wire.transferred().unwrap().performative else { panic!() };
+    let id = transfer.delivery_id.unwrap();
+    wire.script.disposition(0, id, id, true, Some(DeliveryState::Accepted));
+    wire.flush().unwrap();
 }

@@ -28,7 +28,7 @@ impl Client {
                 (None, _) | (_, Some(DeliveryState::Rejected(_))) => {}
                 (Some((id, entity, SettlementKind::Defer)), _) => {
                     cx.model.count("messages deferred");
-                    cx.model.messages.deferred((id, entity));
+                    cx.model.messages.deferred((id, entity), self.amqp.holder);
                 }
                 _ => {}
             }

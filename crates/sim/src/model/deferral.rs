@@ -10,8 +10,8 @@ pub(super) enum Deferral {
     /// It does not.
     #[default]
     No,
-    /// That was asked for, and may have happened.
-    Perhaps,
+    /// This holder has asked for that, and it may have happened.
+    Perhaps(u64),
     /// The broker has confirmed it.
     Yes,
 }

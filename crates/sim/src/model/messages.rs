@@ -275,7 +275,7 @@ impl Messages {
                 message.removal = Removal::Completing(None);
             }
             SettlementKind::DeadLetter => message.aside = true,
-            SettlementKind::Defer => message.deferral = Deferral::Perhaps,
+            SettlementKind::Defer => message.deferral = Deferral::Perhaps(holder),
             _ => {}
         }
     }
@@ -311,10 +311,11 @@ impl Messages {
         }
     }
 
-    /// The broker confirmed that a message is deferred.
-    pub(crate) fn deferred(&mut self, copy: CopyId) {
+    /// The broker confirmed to a holder that a message is deferred. Where another one has asked for it since, the message was
+    /// handed out again, and this is old.
+    pub(crate) fn deferred(&mut self, copy: CopyId, holder: u64) {
         if let Some(message) = self.0.get_mut(&copy)
-            && message.deferral == Deferral::Perhaps
+            && message.deferral == Deferral::Perhaps(holder)
         {
             message.deferral = Deferral::Yes;
         }

@@ -514,7 +514,7 @@ fn a_deferred_message_in_the_order_is_noticed() {
     let id = sent(&mut model, &[1]);
     assert_eq!(model.delivered(observed(id, 1)), Ok(true));
     model.messages.settling((id, 1), 1, SettlementKind::Defer);
-    model.messages.deferred((id, 1));
+    model.messages.deferred((id, 1), 1);
     assert_broken(model.delivered(observed(id, 1)), "by its number only");
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.to_fetch(1), [((id, 1), id)]);
@@ -523,6 +523,21 @@ fn a_deferred_message_in_the_order_is_noticed() {
         Ok(true)
     );
     assert_eq!(model.check_drained(NOW), Ok(()));
+}
+
+#[test]
+fn a_deferral_that_is_confirmed_late_says_nothing_of_the_next_holder() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    for holder in [1, 2] {
+        assert_eq!(model.delivered(ObservedDelivery { holder, ..observed(id, 1) }), Ok(true));
+        model.messages.settling((id, 1), holder, SettlementKind::Defer);
+    }
+    model.messages.deferred((id, 1), 1);
+    assert_eq!(model.delivered(ObservedDelivery { holder: 3, ..observed(id, 1) }), Ok(true));
+    model.messages.settling((id, 1), 3, SettlementKind::Defer);
+    model.messages.deferred((id, 1), 3);
+    assert_broken(model.delivered(observed(id, 1)), "by its number only");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker_core::{Batch, ClientId, Work, WorkBudget};
-use broker_node::{NamespaceId, Node};
+use broker_node::{CommandWait, NamespaceId, Node};
 
 use crate::{
     plan::{Plan, PlantedFault},
@@ -69,10 +69,21 @@ impl Deferring {
         self.0.iter().any(|(other, _)| *other == id)
     }
 
-    /// After a round.
-    fn note(&mut self, node: &Node, clients: impl Iterator<Item = (NamespaceId, ClientId)>) {
+    /// After a round: each client that waited and waits no longer was told of.
+    fn note(
+        &mut self,
+        node: &mut Node,
+        clients: impl Iterator<Item = (NamespaceId, ClientId)>,
+    ) -> Result<(), String> {
+        let told: BTreeSet<_> = std::iter::from_fn(|| node.poll_caught_up()).collect();
+        let waits = |(id, client): &(NamespaceId, ClientId)| node.command_wait(*id, *client).is_some();
+        let silent = self.0.iter().find(|client| !waits(client) && !told.contains(client));
+        if let Some(client) = silent {
+            return Err(format!("the node tells of a client that has caught up: not of {client:?}"));
+        }
         self.0.extend(clients);
-        self.0.retain(|(id, client)| node.has_deferred_of(*id, *client));
+        self.0.retain(waits);
+        Ok(())
     }
 
     /// The node is gone.
@@ -144,13 +155,16 @@ impl Round {
     }
 
     /// After the round.
-    pub(super) fn end(self, node: &Node, deferring: &mut Deferring) -> Result<(), String> {
-        deferring.note(node, self.clients.into_iter());
+    pub(super) fn end(self, node: &mut Node, deferring: &mut Deferring) -> Result<(), String> {
+        deferring.note(node, self.clients.into_iter())?;
         if self.was_behind || self.has_changes || self.plan.is_behind(node) {
             return Ok(());
         }
         let taken_in = self.brought.into_iter().filter_map(|(id, client)| Some((id, client?)));
-        let waits = |(id, client): &(NamespaceId, ClientId)| node.has_deferred_of(*id, *client);
+        // One that needs what is read from the disk was looked at.
+        let waits = |(id, client): &(NamespaceId, ClientId)| {
+            node.command_wait(*id, *client) == Some(CommandWait::NextRound)
+        };
         match taken_in.filter(waits).chain(self.left).next() {
             Some(who) => Err(format!("a namespace with one command is served within one round: {who:?}")),
             None => Ok(()),

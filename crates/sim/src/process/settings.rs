@@ -123,7 +123,7 @@ impl GivenSettings {
             )
         };
         // Commands that waited before it may be handled with it.
-        if node.has_deferred() || !batch.commands.iter().all(sends) {
+        if node.has_deferred() || node.has_reading() || !batch.commands.iter().all(sends) {
             return None;
         }
         self.full(node, id)

@@ -43,13 +43,17 @@ fn an_uncertain_log_in_is_refused_at_once_only_where_every_authority_would() {
                 exchange.set_tentative();
             }
             let case = format!("{mechanism} {response:?} {peer:?} {is_tentative}");
-            let found = exchange.judge(&authority(), peer, 0);
+            let found = exchange.judge((&authority(), peer), &mut TurnWork::unbounded(), 0);
             match error {
                 None => assert!(matches!(found, LoginDecision::Accepted(_)), "{case}: {found:?}"),
                 Some(_) if is_tentative && is_postponed => {
                     assert_eq!(found, LoginDecision::Postponed, "{case}");
                     // The authority of the open has the last word.
-                    assert_eq!(exchange.judge_finally(&authority(), peer, 0).err(), error, "{case}");
+                    assert_eq!(
+                        exchange.judge_finally((&authority(), peer), &mut TurnWork::unbounded(), 0).err(),
+                        error,
+                        "{case}"
+                    );
                 }
                 Some(error) => assert_eq!(found, LoginDecision::Refused(error), "{case}"),
             }
@@ -63,10 +67,19 @@ fn a_missing_response_is_asked_for_once_and_one_that_was_not_asked_for_is_not_ta
     let near = PeerFacts { loopback: true, ..FAR };
     let mut exchange = SaslExchange::new("PLAIN".into(), None);
     assert!(!exchange.respond(b"\0ann\0pw"), "nothing was asked");
-    assert_eq!(exchange.judge(&authority(), &near, 0), LoginDecision::Challenge);
-    assert_eq!(exchange.judge(&authority(), &near, 0), LoginDecision::Refused(SaslError::MissingResponse));
+    assert_eq!(
+        exchange.judge((&authority(), &near), &mut TurnWork::unbounded(), 0),
+        LoginDecision::Challenge
+    );
+    assert_eq!(
+        exchange.judge((&authority(), &near), &mut TurnWork::unbounded(), 0),
+        LoginDecision::Refused(SaslError::MissingResponse)
+    );
     assert!(exchange.respond(b"\0ann\0pw"));
-    assert!(matches!(exchange.judge(&authority(), &near, 0), LoginDecision::Accepted(_)));
+    assert!(matches!(
+        exchange.judge((&authority(), &near), &mut TurnWork::unbounded(), 0),
+        LoginDecision::Accepted(_)
+    ));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::harness::*;
 use crate::{
     Batch, Command, Delivery, Effect, EntityKind, EntitySettings, LinkId, Message, Outcome, ReceiveMode,
-    SequenceNumber, SessionWanted, UnsettledPolicy, deliver::disk_waits::READS_IN_VAIN_MAX,
+    SequenceNumber, SessionWanted, UnsettledPolicy, store::reads_in_vain::READS_IN_VAIN_MAX,
 };
 
 /// Gives commands and delivers what is at hand, without letting the disk read.
@@ -198,6 +198,7 @@ fn deferred_messages_are_read_at_once_and_taken_together() {
     };
     assert!(ask(&mut broker, vec![command]).is_empty());
     assert_eq!(broker.journal.pending.len(), 2);
+    assert!(read(&mut broker).is_empty());
     let told = read(&mut broker);
     assert!(matches!(&told[..], [Effect::Fetched { messages, .. }] if messages.len() == 2), "{told:?}");
 }

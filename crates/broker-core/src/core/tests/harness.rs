@@ -9,10 +9,10 @@ use broker_filter::{Filter, Parameters, PropertySet, SqlAction, SqlFilter, Value
 use bytes::Bytes;
 
 use crate::{
-    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
-    EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
-    QueueId, QuotaError, Read, ReadId, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError,
-    StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy, Work, WorkBudget,
+    Batch, BatchRest, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind,
+    EntityPath, EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties,
+    PropertyValue, QueueId, QuotaError, Read, ReadId, ReceiveMode, Rule, SequenceNumber, SettleError,
+    StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy, Work, WorkBudget,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.
@@ -34,6 +34,10 @@ pub(super) struct Journal {
     pub(super) pending: BTreeSet<u64>,
     /// Records that were read, and are forgotten when they were asked for.
     at_hand: BTreeSet<u64>,
+    /// Records that this call has asked for and got.
+    got: BTreeSet<u64>,
+    /// Reads of the disk for which the core has waited.
+    pub(super) waited: u64,
     /// Work that each call may do; `None`: any.
     pub(super) work_of_call: Option<u64>,
     /// Rest of it.
@@ -55,6 +59,7 @@ impl Journal {
         self.calls += 1;
         self.left = self.work_of_call.map(|work| WorkBudget::new(Work(work)));
         self.readable = self.end;
+        self.got.clear();
     }
 
     /// What was read from the disk is not in memory any more.
@@ -98,6 +103,7 @@ impl Output for Journal {
         assert!(at.0 < self.readable, "a record of this same call is not readable yet");
         let record = self.records[&at.0].0.clone();
         assert_eq!(size(&record), length);
+        self.waited += u64::from(self.is_on_disk && !self.got.contains(&at.0));
         if self.broken.contains(&at.0) {
             return Err(StorageError { at, reason: "broken on purpose".into() });
         }
@@ -105,7 +111,8 @@ impl Output for Journal {
     }
 
     fn read_soon(&mut self, at: Position, length: u32) -> Result<Read, StorageError> {
-        if !self.is_on_disk || self.at_hand.remove(&at.0) {
+        if !self.is_on_disk || self.at_hand.remove(&at.0) || self.got.contains(&at.0) {
+            self.got.insert(at.0);
             return self.read(at, length).map(Read::Record);
         }
         assert!(at.0 < self.readable, "a record of this same call is not readable yet");
@@ -261,14 +268,26 @@ impl Broker {
     /// Gives one command and says what the client was told, by this or by what followed from it.
     pub(super) fn tell(&mut self, client: ClientId, command: Command) -> Vec<Effect> {
         self.journal.make_readable();
-        self.core.handle(self.now, client, command, &mut self.journal);
+        self.handle_all(Batch { client, commands: vec![command] });
         self.settle_down(client)
     }
 
     pub(super) fn tell_all(&mut self, client: ClientId, commands: Vec<Command>) -> Vec<Effect> {
         self.journal.make_readable();
-        self.core.handle_batch(self.now, Batch { client, commands }, &mut self.journal);
+        self.handle_all(Batch { client, commands });
         self.settle_down(client)
+    }
+
+    /// Handles a batch, and lets the disk read what its commands need.
+    fn handle_all(&mut self, batch: Batch) {
+        let mut rest = self.core.handle_batch(self.now, batch, &mut self.journal);
+        while let Some(BatchRest { batch, reads }) = rest {
+            while reads.iter().any(|read| self.journal.pending.contains(&read.0)) {
+                self.finish_read();
+            }
+            self.journal.make_readable();
+            rest = self.core.handle_batch(self.now, batch, &mut self.journal);
+        }
     }
 
     /// Delivers, and lets the disk read, until nothing is left to do.
@@ -327,7 +346,8 @@ impl Broker {
             self.journal.make_readable();
             let more = self.core.handle_deadline(self.now, &mut self.journal);
             self.deliver_all();
-            if !more {
+            // The end of a read makes due work due again.
+            if !more && self.core.deadline().is_none_or(|at| at > self.now) {
                 return;
             }
         }

@@ -16,7 +16,7 @@ use super::{harness::*, recovery::clean, transacting::Answered};
 use crate::{
     ClientId, Command, CoreConfig, Delivery, Effect, EntityKind, EntityPath, EntitySettings, EntityStatus,
     LinkId, Message, Outcome, QueueId, ReceiveMode, SequenceNumber, SessionWanted, SubQueue, Ticket,
-    Timestamp, TransactionId, UnsettledPolicy,
+    Timestamp, TransactionId, UnsettledPolicy, store::load_message::DiskAccess,
 };
 
 const LOCK: u64 = 100;
@@ -214,7 +214,7 @@ impl Test {
                 .state
                 .messages
                 .entities
-                .read_message(id, *sequence, &mut self.broker.journal)
+                .read_message(id, *sequence, DiskAccess::Wait, &mut self.broker.journal)
                 .unwrap();
             Some(String::from_utf8(record.into_payload().to_vec()).unwrap())
         };

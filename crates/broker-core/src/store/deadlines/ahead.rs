@@ -59,9 +59,9 @@ impl Ahead {
         }
     }
 
-    /// When the first is due.
-    pub(super) fn next(&self) -> Option<Timestamp> {
-        self.near.peek().map(|Reverse(run)| run.at)
+    /// The first.
+    pub(super) fn first(&self) -> Option<Run> {
+        self.near.peek().map(|Reverse(run)| *run)
     }
 
     /// Takes the first.

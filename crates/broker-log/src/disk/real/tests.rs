@@ -106,9 +106,7 @@ fn more_files_than_are_kept_open_are_written_synced_and_read() {
         let mut read = [0; 4];
         assert_eq!(disk.read_at(FileId(number), 0, &mut read).unwrap(), 4);
         assert_eq!(u32::from_le_bytes(read), number);
-        let mut piece = [0; 2];
-        assert_eq!(disk.read_piece_at(FileId(number), 1, &mut piece).unwrap(), 2);
-        assert_eq!(piece, number.to_le_bytes()[1..3]);
+        assert_eq!(disk.read_piece(FileId(number), 1, 2).unwrap(), number.to_le_bytes()[1..3]);
     }
     assert_eq!((disk.files().len(), disk.pieces().len()), (OPEN_FILES_MAX, OPEN_FILES_MAX));
 }
@@ -121,13 +119,12 @@ fn a_piece_is_read_as_it_was_last_written_and_not_after_the_file_is_deleted() {
     for byte in [1, 2] {
         disk.append(FILE, 0, &[IoSlice::new(&[byte; 8192])]).unwrap();
         disk.sync_data(FILE).unwrap();
-        let mut piece = [0; 100];
-        assert_eq!(disk.read_piece_at(FILE, 8_000, &mut piece).unwrap(), 100);
-        assert_eq!(piece, [byte; 100]);
-        assert_eq!(disk.read_piece_at(FILE, 8_190, &mut piece).unwrap(), 2, "the file ends there");
+        assert_eq!(disk.read_piece(FILE, 8_000, 100).unwrap(), [byte; 100]);
+        assert_eq!(disk.read_piece(FILE, 8_190, 100).unwrap(), [byte; 2], "the file ends there");
+        assert!(disk.read_piece(FILE, 8_192, 100).unwrap().is_empty());
     }
     disk.delete(FILE).unwrap();
-    assert!(disk.read_piece_at(FILE, 0, &mut [0]).is_err());
+    assert!(disk.read_piece(FILE, 0, 1).is_err());
 }
 
 #[test]

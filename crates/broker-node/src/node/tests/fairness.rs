@@ -59,12 +59,12 @@ fn a_flooding_namespace_has_its_share_of_what_waits_for_the_disk_and_another_one
     let (mut bench, noisy, quiet) = two();
     give(&mut bench, noisy, flood(200));
     while bench.node.work(NOW) {}
-    assert!(bench.node.has_deferred_of(noisy, CLIENT));
+    assert!(bench.node.command_wait(noisy, CLIENT).is_some());
     let bytes = unwritten(&bench, noisy);
     assert!((SHARED / 2..=SHARED / 2 + RECORD_MAX).contains(&bytes), "{bytes}");
     give(&mut bench, quiet, vec![publish(Some(7))]);
     while bench.node.work(NOW) {}
-    assert!(!bench.node.has_deferred_of(quiet, CLIENT));
+    assert!(bench.node.command_wait(quiet, CLIENT).is_none());
     assert_eq!(bench.node.core_of(quiet).unwrap().entity("orders").unwrap().active, 1);
     assert!(!bench.node.is_behind(), "there is room for all");
     // Each time the disk is done, the next share follows.
@@ -132,7 +132,7 @@ fn a_change_of_a_namespace_takes_nothing_from_its_next_round() {
     bench.finish_io();
     give(&mut bench, quiet, vec![publish(Some(7))]);
     bench.node.work(NOW);
-    assert!(!bench.node.has_deferred_of(quiet, CLIENT), "its record was of the round before");
+    assert!(bench.node.command_wait(quiet, CLIENT).is_none(), "its record was of the round before");
 }
 
 /// A journal in which the messages of the first namespace are on the disk alone, and its receiver, who asks for all of them.

@@ -181,6 +181,26 @@ fn a_deleted_namespace_is_gone_with_all_that_it_held_and_its_space_comes_back() 
 }
 
 #[test]
+fn a_deletion_tells_of_each_client_whose_commands_it_drops() {
+    let mut bench = Bench::new();
+    let id = bench.create("team-a", 1);
+    bench.with_queue(id);
+    bench.node.set_work_budget(WorkBudget::new(Work(1)));
+    for client in [ClientId(7), ClientId(8)] {
+        let commands = (0..100).map(|number| publish_bytes(number, 1_000)).collect();
+        bench.node.handle_batch(NOW, id, Batch { client, commands });
+        assert!(bench.node.command_wait(id, client).is_some());
+    }
+    assert_eq!(bench.node.poll_caught_up(), None);
+    let request = NamespaceRequest { client: CLIENT, ticket: Ticket(1) };
+    bench.node.change_namespace(NOW, request, NamespaceCommand::Delete { name: "team-a".into() });
+    let mut told: Vec<_> = std::iter::from_fn(|| bench.node.poll_caught_up()).collect();
+    told.sort();
+    assert_eq!(told, [(id, ClientId(7)), (id, ClientId(8))]);
+    assert_eq!(bench.node.command_wait(id, ClientId(7)), None);
+}
+
+#[test]
 fn who_has_the_id_of_a_deleted_namespace_reaches_nothing_in_its_slot() {
     let mut bench = Bench::new();
     let before = bench.create("team-a", 1);

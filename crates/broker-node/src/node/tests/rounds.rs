@@ -90,8 +90,8 @@ fn a_batch_to_many_subscriptions_is_worked_off_in_rounds_and_others_come_between
         Batch { client: OTHER, commands: vec![publish(Some(77))] },
     );
     assert!(
-        bench.node.has_deferred_of(NamespaceId::DEFAULT, CLIENT)
-            && bench.node.has_deferred_of(NamespaceId::DEFAULT, OTHER)
+        bench.node.command_wait(NamespaceId::DEFAULT, CLIENT).is_some()
+            && bench.node.command_wait(NamespaceId::DEFAULT, OTHER).is_some()
     );
     let (mut seen, mut rounds) = (Vec::new(), 0);
     loop {
@@ -124,6 +124,7 @@ fn unwritten_bytes_bound_the_commands_that_are_handled() {
     // Nobody waits for an answer: the node itself has to ask for the writing.
     let commands = to_topic((0..MESSAGES).map(|_| None));
     bench.node.handle_batch(NOW, NamespaceId::DEFAULT, Batch { client: CLIENT, commands });
+    assert_eq!(bench.node.poll_caught_up(), None);
     let mut times = 0;
     while bench.node.has_deferred() {
         while bench.node.work(NOW) {}
@@ -136,6 +137,8 @@ fn unwritten_bytes_bound_the_commands_that_are_handled() {
         bench.node.work(NOW);
     }
     assert!(times >= 3, "the disk was waited for {times} times");
+    assert_eq!(bench.node.poll_caught_up(), Some((NamespaceId::DEFAULT, CLIENT)));
+    assert_eq!(bench.node.poll_caught_up(), None);
     assert_eq!(copies(&bench), (MESSAGES + 1) * SUBSCRIPTIONS);
 }
 

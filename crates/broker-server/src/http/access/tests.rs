@@ -1,6 +1,7 @@
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use broker_auth::{
-    Access, Anonymous, ClientCertificate, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, NamedKey,
-    Rights, Secret, sign_token,
+    Access, Anonymous, ClientCertificate, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Issuer,
+    IssuerConfig, KeySet, NamedKey, Rights, Secret, sign_token,
 };
 
 use super::*;
@@ -32,7 +33,7 @@ fn ask(anonymous: Anonymous, login: Option<&str>) -> (u16, u32) {
     }
     let peer = PeerFacts { loopback: true, ..PeerFacts::default() };
     let wanted = (Right::Manage, &Scope::namespace());
-    match claim(&authority(anonymous), &peer, &headers, wanted, NOW) {
+    match judge(&authority(anonymous), &peer, &headers, wanted, NOW, &mut Work(0)) {
         Ok(_) => (200, 0),
         Err(refusal @ Refusal::Unauthorized(_, code, _)) => (refusal.status().as_u16(), code as u32),
         Err(refusal) => (refusal.status().as_u16(), 0),
@@ -58,7 +59,8 @@ fn without_a_log_in_the_client_certificate_of_the_connection_counts() {
             headers.insert(AUTHORIZATION, login.parse().unwrap());
         }
         let wanted = (Right::Manage, &Scope::namespace());
-        claim(&authority, &peer, &headers, wanted, NOW).map_err(|refusal| refusal.status().as_u16())
+        judge(&authority, &peer, &headers, wanted, NOW, &mut Work(0))
+            .map_err(|refusal| refusal.status().as_u16())
     };
     assert_eq!(status(Some("CN=operator"), None), Ok("CN=operator".into()));
     assert_eq!(status(Some("CN=till"), None), Err(403));
@@ -110,4 +112,53 @@ fn log_ins_are_told_apart_and_judged() {
 fn without_a_log_in_anonymous_rights_decide() {
     assert_eq!(ask(Anonymous::Deny, None), (401, 40102));
     assert_eq!(ask(Anonymous::Allow, None), (200, 0));
+}
+
+/// Work of judging a request with this log-in.
+fn work_of(authority: &Authority, login: Option<&str>) -> Work {
+    let mut headers = HeaderMap::new();
+    if let Some(login) = login {
+        headers.insert(AUTHORIZATION, login.parse().unwrap());
+    }
+    let peer = PeerFacts { loopback: true, ..PeerFacts::default() };
+    let mut work = Work(0);
+    drop(judge(authority, &peer, &headers, (Right::Manage, &Scope::namespace()), NOW, &mut work));
+    work
+}
+
+#[test]
+fn a_log_in_counts_by_what_its_check_costs_whether_it_is_good_or_not() {
+    // The example of RFC 7517, appendix A.1.
+    let keys = br#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1",
+        "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
+    let config = IssuerConfig { issuer: "https://issuer.test".into(), ..IssuerConfig::default() };
+    let issuer = Issuer::new(config, KeySet::parse(keys).unwrap());
+    let authority = authority(Anonymous::Deny).with_issuers(vec![issuer]);
+    let sas = |name: &str, key: &str, until| sign_token("http://localhost/", name, &Secret::new(key), until);
+    let jwt = |key: &str| {
+        let texts =
+            [format!(r#"{{"alg":"ES256","kid":"{key}"}}"#), r#"{"iss":"https://issuer.test"}"#.into()];
+        let [header, claims] = texts.map(|text| URL_SAFE_NO_PAD.encode(text));
+        format!("Bearer {header}.{claims}.{}", URL_SAFE_NO_PAD.encode([7; 64]))
+    };
+    let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+    let nothing = Work(0);
+    let cases = [
+        ("a password", basic("till:till key"), LOGIN_WORK),
+        ("a wrong password", basic("till:x"), LOGIN_WORK),
+        ("the password of nobody", basic("nobody:x"), LOGIN_WORK),
+        ("no base64", "Basic %%%".into(), nothing),
+        ("a token", sas(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY, NOW + 60), Work::HMAC_CHECK),
+        ("an expired token", sas(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY, NOW), Work::HMAC_CHECK),
+        ("a token of a wrong key", sas(DEVELOPMENT_KEY_NAME, "x", NOW + 60), Work::HMAC_CHECK),
+        ("a token of nobody", sas("nobody", "x", NOW + 60), nothing),
+        ("a token that cannot be read", "SharedAccessSignature sr=a".into(), nothing),
+        ("a forged JWT", jwt("1"), Work::SIGNATURE_CHECK),
+        ("a JWT of an unknown key", jwt("2"), nothing),
+        ("a JWT that cannot be read", "Bearer e30.e30.e30".into(), nothing),
+    ];
+    for (what, login, expected) in cases {
+        assert_eq!(work_of(&authority, Some(&login)), expected, "{what}: {login}");
+    }
+    assert_eq!(work_of(&authority, None), LOGIN_WORK);
 }

@@ -67,8 +67,10 @@ fn a_namespace_is_found_from_its_definition_to_its_deletion() {
     let deleting = NamespaceDefinition { state: NamespaceState::Deleting, ..definition(1, "team-a", &[]) };
     directory.apply(deleting.clone(), &executor);
     assert_eq!(name_of(directory.lookup(Some("team-a.localhost"))), "default");
+    // Its shard has the name until it is gone.
+    assert!(directory.named("team-a").is_none() && directory.holding("TEAM-a").is_some());
     directory.apply(NamespaceDefinition { state: NamespaceState::Deleted, ..deleting }, &executor);
-    assert!(directory.is_single());
+    assert!(directory.is_single() && directory.holding("team-a").is_none());
     // One of the same name in the same slot is another one.
     let again = NamespaceDefinition { uid: 9, ..definition(1, "team-a", &[]) };
     assert!(directory.apply(again, &executor).is_some());

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::support::{Broker, Folder, code, command, stderr, stdout, until};
 
 /// A broker whose log is in a file.
-struct Service {
-    folder: Folder,
-    broker: Broker,
+pub(super) struct Service {
+    pub(super) folder: Folder,
+    pub(super) broker: Broker,
 }
 
 const TEAMS: &str = r#"
@@ -55,7 +55,7 @@ impl Service {
         Self::start_in(folder, arguments)
     }
 
-    fn start_in(folder: Folder, arguments: &[&str]) -> Self {
+    pub(super) fn start_in(folder: Folder, arguments: &[&str]) -> Self {
         let log = fs::File::create(folder.0.join("log")).unwrap();
         let mut serve = Command::new("setsid");
         let plain = command(&folder.0, arguments);
@@ -74,7 +74,7 @@ impl Service {
         fs::read_to_string(self.folder.0.join("log")).unwrap()
     }
 
-    fn reload(&self, configuration: &str) {
+    pub(super) fn reload(&self, configuration: &str) {
         let count = || self.log().matches("the configuration was read again").count();
         let before = count();
         self.folder.write("ferrybus.toml", configuration);
@@ -103,13 +103,13 @@ impl Service {
     }
 
     /// Output of a command that an administrator runs.
-    fn administer(&self, line: &str) -> Output {
+    pub(super) fn administer(&self, line: &str) -> Output {
         let string = format!("Endpoint=sb://127.0.0.1:{};UseDevelopmentEmulator=true", self.port());
         let words: Vec<&str> = line.split(' ').chain(["--connection-string", &string]).collect();
         command(&self.folder.0, &words).env("FERRYBUS_ADMIN", "operator:hush").output().unwrap()
     }
 
-    fn shown(&self, namespace: &str) -> Value {
+    pub(super) fn shown(&self, namespace: &str) -> Value {
         let output = self.administer(&format!("namespace show {namespace} --json"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         serde_json::from_str(&stdout(&output)).unwrap()
@@ -117,12 +117,12 @@ impl Service {
 }
 
 /// Standard output of a command that has to succeed.
-fn good(output: &Output) -> String {
+pub(super) fn good(output: &Output) -> String {
     assert_eq!(code(output), 0, "{}", stderr(output));
     stdout(output)
 }
 
-fn refused(output: &Output, expected: &str) {
+pub(super) fn refused(output: &Output, expected: &str) {
     let told = stderr(output);
     assert!(code(output) != 0 && told.contains(expected), "{told}");
 }
