@@ -13,7 +13,7 @@ use std::{
 };
 
 use amqp_gateway::{CloseReason, Gateway, Now};
-use broker_core::{ClientId, Command, Effect, Work};
+use broker_core::{ClientId, Command, Effect, Work, WorkBudget};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -156,9 +156,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         mut stop: watch::Receiver<Shutdown>,
         patience: Option<Duration>,
     ) -> Self {
-        let ingress_credit = placer.ingress_credit();
-        let unfinished = UnfinishedShare::of(Arc::clone(&ingress_credit));
-        let effect_queue = Arc::new(EffectQueue::new(ingress_credit));
+        let account = placer.first_account();
+        let unfinished = UnfinishedShare::of(Arc::clone(&account));
+        let effect_queue = Arc::new(EffectQueue::new(account));
         let stop: Pin<Box<dyn Future<Output = Shutdown> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
         let (outgoing, deadline_timer) = (Outgoing::default(), DeadlineTimer::new());
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Handles what was read before the socket failed, for its sender may rely on it.
     async fn finish_input(&mut self) {
-        while self.gateway.has_more_input() {
+        while self.gateway.has_more_input() && self.effect_queue.may_read() {
             let now = self.clock.now();
             self.turn.step(now.instant);
             self.handle_input(now, None);
@@ -334,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
         self.place(now);
         let mut from = now.instant;
-        while self.gateway.has_more_input() {
+        while self.gateway.has_more_input() && self.effect_queue.may_read() {
             let now = self.clock.now();
             let before = std::mem::replace(&mut done, self.gateway.work_done());
             if !self.turn.goes_on(Work(done.0 - before.0), (from, now.instant)) {
@@ -373,6 +373,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let entered = self.placer.placed().filter(|_| !was_placed).map(Arc::clone);
             if let Some(namespace) = &entered {
                 self.enter(namespace);
+                // The rest of what was read waits, as if it had not been read yet.
+                if !self.effect_queue.may_read() {
+                    self.gateway.give_work(WorkBudget::new(Work(0)));
+                }
             }
             self.gateway.handle_placement(now, placement);
             // It may have been closed to connections before this one was listed.
@@ -385,8 +389,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 
     /// The connection is one of this namespace, and of its shard.
-    fn enter(&self, namespace: &Arc<ServedNamespace>) {
+    fn enter(&mut self, namespace: &Arc<ServedNamespace>) {
         self.effect_queue.count_in(Arc::clone(&namespace.ingress_credit));
+        self.unfinished.count_in(Arc::clone(&namespace.ingress_credit));
         let effect_queue = Arc::clone(&self.effect_queue);
         namespace.executor.push(ExecutorItem::Register(self.client, namespace.id, effect_queue));
         if let Some(listed) = &self.listed {
@@ -494,8 +499,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.flushed = true;
             ready.failure = result.err();
         }
-        if has_turn && ready.failure.is_none() && self.paused_until.is_none() && self.effect_queue.may_read()
-        {
+        if self.paused_until.is_some() {
+            self.effect_queue.pass_call_on();
+        } else if has_turn && ready.failure.is_none() && self.effect_queue.may_read() {
             self.poll_input(cx, &mut ready);
         }
         ready.deadline = self.deadline_timer.poll(cx).is_ready();
@@ -581,6 +587,7 @@ impl<S> Driver<S> {
             submit(&self.effect_queue, &namespace.executor, self.client, last);
             namespace.executor.push(ExecutorItem::Forget(self.client));
         }
+        self.effect_queue.leave();
         self.listed = None;
     }
 }

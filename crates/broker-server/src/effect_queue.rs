@@ -1,7 +1,8 @@
 //! Effect queue of a connection task, with its control messages.
 //!
 //! Invariant: a connection that has [`IN_FLIGHT_MAX`] bytes of commands with the node does not read on, and none does
-//! while all together have as much as they may: what waits in the executor is bounded by that and one read of each thread.
+//! while those of its namespace or all together have as much as they may: what waits in the executor is bounded by that and one read
+//! of each thread.
 
 use std::{
     mem,
@@ -16,7 +17,10 @@ use amqp_gateway::{About, CloseReason};
 use broker_core::Effect;
 use tokio::sync::oneshot;
 
-use crate::ingress_credit::IngressCredit;
+use crate::{
+    ingress_credit::{IngressCredit, QueueEnd},
+    queue_place::{Left, QueuePlace},
+};
 
 /// Bytes of commands one connection may have waiting with the node.
 pub(crate) const IN_FLIGHT_MAX: usize = 4 << 20;
@@ -57,8 +61,8 @@ pub(crate) struct EffectQueue {
     first: Arc<IngressCredit>,
     /// The account of its namespace, once that is known. Before, a connection submits nothing.
     placed: OnceLock<Arc<IngressCredit>>,
-    /// It is among those that are woken when there is room for all again.
-    waits: AtomicBool,
+    /// Among those that are called when there is room again.
+    place: QueuePlace,
     has_errands: AtomicBool,
     /// The node that brought effects here has ended.
     abandoned: AtomicBool,
@@ -75,7 +79,7 @@ impl EffectQueue {
         self.placed.set(account).ok();
     }
 
-    fn account(&self) -> &IngressCredit {
+    fn account(&self) -> &Arc<IngressCredit> {
         self.placed.get().unwrap_or(&self.first)
     }
 
@@ -172,10 +176,13 @@ impl EffectQueue {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// There is room for all again.
-    pub(crate) fn may_read_again(&self) {
-        self.waits.store(false, Ordering::Relaxed);
-        self.wake();
+    /// The connection was the next in the queue of those that wait, and there is room. False: it is gone.
+    pub(crate) fn call(&self) -> bool {
+        let called = self.place.call();
+        if called {
+            self.wake();
+        }
+        called
     }
 
     fn wake(&self) {
@@ -187,17 +194,50 @@ impl EffectQueue {
 
     /// Whether the connection may read on. Ask after `poll_take` has registered the waker, or a wake can be missed.
     pub(crate) fn may_read(self: &Arc<Self>) -> bool {
-        self.ingress_credit.load(Ordering::Relaxed) < IN_FLIGHT_MAX
-            && (self.account().has_room() || self.waited())
+        if self.place.is_called() {
+            return self.answers_call();
+        }
+        self.has_own_room() && (self.account().has_room() || self.waited(QueueEnd::Back))
     }
 
-    /// Waits for room for all; whether there is some by now.
+    fn has_own_room(&self) -> bool {
+        self.ingress_credit.load(Ordering::Relaxed) < IN_FLIGHT_MAX
+    }
+
+    /// Looks for the room for which the connection was called, and calls the next one. If there is none by now, the connection waits at
+    /// its old place.
     #[cold]
-    fn waited(self: &Arc<Self>) -> bool {
-        if !self.waits.swap(true, Ordering::Relaxed) {
-            self.account().wait(Arc::clone(self));
+    fn answers_call(self: &Arc<Self>) -> bool {
+        self.place.answer();
+        let reads = self.has_own_room() && (self.account().has_room() || self.waited(QueueEnd::Front));
+        self.account().call_next();
+        reads
+    }
+
+    /// Waits for room; whether there is some by now.
+    #[cold]
+    fn waited(self: &Arc<Self>, end: QueueEnd) -> bool {
+        if self.place.enter() {
+            self.account().wait(Arc::clone(self), end);
         }
         self.account().has_room()
+    }
+
+    /// The connection does not read for a while, whatever room there is: if it was called, the next one is.
+    pub(crate) fn pass_call_on(&self) {
+        if self.place.is_called() {
+            self.place.answer();
+            self.account().call_next();
+        }
+    }
+
+    /// The connection is gone, and reads no more.
+    pub(crate) fn leave(&self) {
+        match self.place.leave() {
+            Left::Alone => {}
+            Left::Waiting => self.account().forget(self),
+            Left::Called => self.account().call_next(),
+        }
     }
 }
 

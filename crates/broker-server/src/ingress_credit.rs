@@ -1,15 +1,21 @@
-//! Ingress credit: the bytes of commands that several connections together have waiting for the node.
+//! Ingress credit: the bytes of commands that the connections of one namespace together have waiting for the node.
 //!
-//! There is an account of each namespace, which counts in the account of all connections.
+//! They count among those of all connections, too ([`InFlightLimit`]).
 //!
-//! Invariant: at the limit no connection begins to read; connections that wait are woken when the bytes fall below it.
+//! Invariant: at either limit no connection begins to read; those that wait are called in the order in which they came.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use crate::effect_queue::EffectQueue;
+use crate::{
+    effect_queue::EffectQueue,
+    in_flight_limit::{InFlightLimit, move_count},
+};
 
 /// An account of connections.
 #[derive(Debug)]
@@ -18,40 +24,63 @@ pub(crate) struct IngressCredit {
     bytes: AtomicUsize,
     /// Bytes of unfinished messages, which the node does not have and which keep no connection from reading.
     unfinished: AtomicUsize,
-    /// The account in which this one counts too.
-    above: Option<Arc<Self>>,
-    /// Connections that wait for credit here, each once.
-    waiting: Mutex<Vec<Arc<EffectQueue>>>,
+    /// Its weight among namespaces.
+    weight: AtomicUsize,
+    /// False: it is that of connections whose namespace is not known yet, which submit nothing.
+    is_namespace: bool,
+    all: Arc<InFlightLimit>,
+    waiting: Mutex<Waiting>,
+}
+
+/// The connections that wait for room.
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Arc<EffectQueue>>,
+    /// The account is in the list of those with connections that wait.
+    is_listed: bool,
+}
+
+/// End of the queue of connections that wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum QueueEnd {
+    /// The connection was called, and others had taken the room by then.
+    Front,
+    Back,
 }
 
 impl Default for IngressCredit {
     fn default() -> Self {
-        Self::new(usize::MAX)
+        Self::without_namespace(Arc::new(InFlightLimit::new(usize::MAX)))
     }
 }
 
 impl IngressCredit {
-    /// Nothing is in flight; `limit` is in bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// The account of a namespace of weight 1, without a limit of its own. Nothing is in flight.
+    pub(crate) fn of_namespace(all: Arc<InFlightLimit>) -> Self {
+        all.add_namespace();
+        let mut account = Self::without_namespace(all);
+        account.is_namespace = true;
+        account
+    }
+
+    /// The account of connections whose namespace is not known.
+    pub(crate) fn without_namespace(all: Arc<InFlightLimit>) -> Self {
         Self {
-            limit: AtomicUsize::new(limit),
+            limit: AtomicUsize::new(usize::MAX),
             bytes: AtomicUsize::new(0),
             unfinished: AtomicUsize::new(0),
-            above: None,
+            weight: AtomicUsize::new(1),
+            is_namespace: false,
+            all,
             waiting: Mutex::default(),
         }
     }
 
-    /// An account that counts in `above` too.
-    pub(crate) fn below(above: Arc<Self>, limit: usize) -> Self {
-        Self { above: Some(above), ..Self::new(limit) }
-    }
-
-    /// From now on `limit` bytes may be in flight.
-    pub(crate) fn set_limit(&self, limit: usize) {
-        if self.limit.swap(limit, Ordering::Relaxed) < limit {
-            self.wake();
-        }
+    /// From now on the namespace may have `limit` bytes in flight, and has this weight among the others.
+    pub(crate) fn set(&self, limit: usize, weight: u16) {
+        self.limit.store(limit, Ordering::SeqCst);
+        self.weight.store(weight.into(), Ordering::SeqCst);
+        self.call();
     }
 
     /// Bytes in flight.
@@ -61,59 +90,95 @@ impl IngressCredit {
 
     /// Counts `bytes` handed to the node.
     pub(crate) fn add(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if let Some(above) = &self.above {
-            above.add(bytes);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.all.add(bytes);
+    }
+
+    /// The node has processed `bytes`; calls connections that wait to read, if they may again.
+    pub(crate) fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.all.remove(bytes);
+        self.call();
+    }
+
+    /// Calls the next connection of this account, or of any other one, if there is room for it.
+    fn call(&self) {
+        // Only its own removals make room below its own limit, so this account does not depend on its turn among the others.
+        let called = self.all.is_waited_for() && self.has_room() && self.call_first();
+        if !called {
+            self.all.call_one();
         }
     }
 
-    /// Bytes for unfinished messages that are left.
+    /// A connection that was called has looked: calls the next one of any account for which there is room.
+    pub(crate) fn call_next(&self) {
+        self.all.call_one();
+    }
+
+    /// Whether there is room for more, here and among all.
+    pub(crate) fn has_room(&self) -> bool {
+        let own = self.bytes.load(Ordering::SeqCst);
+        own < self.limit.load(Ordering::SeqCst) && self.all.has_room(own, self.weight.load(Ordering::SeqCst))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `effect_queue` called when there is room again. Look once more afterwards: there may be by then.
+    pub(crate) fn wait(self: &Arc<Self>, effect_queue: Arc<EffectQueue>, end: QueueEnd) {
+        let mut waiting = self.waiting();
+        match end {
+            QueueEnd::Front => waiting.queue.push_front(effect_queue),
+            QueueEnd::Back => waiting.queue.push_back(effect_queue),
+        }
+        if !std::mem::replace(&mut waiting.is_listed, true) {
+            self.all.list(self);
+        }
+    }
+
+    /// A connection waits no longer: it is gone.
+    pub(crate) fn forget(&self, effect_queue: &EffectQueue) {
+        self.waiting().queue.retain(|waits| !std::ptr::eq(&raw const **waits, effect_queue));
+    }
+
+    /// The account is not listed any more. Calls its first connection and lists it again if others wait behind; false: none waits.
+    pub(crate) fn call_first_of_unlisted(self: &Arc<Self>) -> bool {
+        let called = {
+            let mut waiting = self.waiting();
+            let called = waiting.queue.pop_front();
+            waiting.is_listed = !waiting.queue.is_empty();
+            if waiting.is_listed {
+                self.all.list(self);
+            }
+            called
+        };
+        called.is_some_and(|effect_queue| effect_queue.call())
+    }
+
+    /// Calls its first connection; the account stays listed. False: none waits.
+    fn call_first(&self) -> bool {
+        let called = self.waiting().queue.pop_front();
+        called.is_some_and(|effect_queue| effect_queue.call())
+    }
+
+    /// Bytes of unfinished messages for which there is room.
     pub(crate) fn unfinished_left(&self) -> usize {
-        self.limit.load(Ordering::Relaxed).saturating_sub(self.unfinished.load(Ordering::Relaxed))
+        let own = self.unfinished.load(Ordering::Relaxed);
+        self.all.unfinished_left(own, self.weight.load(Ordering::Relaxed))
     }
 
     /// A connection that had `before` bytes of unfinished messages has `after` bytes.
     pub(crate) fn count_unfinished(&self, before: usize, after: usize) {
-        if after >= before {
-            self.unfinished.fetch_add(after - before, Ordering::Relaxed);
-        } else {
-            self.unfinished.fetch_sub(before - after, Ordering::Relaxed);
-        }
+        move_count(&self.unfinished, before, after);
+        self.all.count_unfinished(before, after);
     }
+}
 
-    /// The node has processed `bytes`; wakes the connections that wait to read, if they may again.
-    pub(crate) fn remove(&self, bytes: usize) {
-        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(above) = &self.above {
-            above.remove(bytes);
-        }
-        let limit = self.limit.load(Ordering::Relaxed);
-        if before >= limit && before - bytes < limit {
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        for effect_queue in waiting {
-            effect_queue.may_read_again();
-        }
-    }
-
-    fn has_own_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
-    }
-
-    /// Whether there is room for more, here and above.
-    pub(crate) fn has_room(&self) -> bool {
-        self.has_own_room() && self.above.as_ref().is_none_or(|above| above.has_room())
-    }
-
-    /// Has `effect_queue` woken when there is room again. Look once more afterwards: there may be by then.
-    pub(crate) fn wait(&self, effect_queue: Arc<EffectQueue>) {
-        match &self.above {
-            Some(above) if self.has_own_room() => above.wait(effect_queue),
-            _ => self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(effect_queue),
+impl Drop for IngressCredit {
+    fn drop(&mut self) {
+        if self.is_namespace {
+            self.all.remove_namespace();
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     connections::Connections,
     disk_state::{DiskState, Volume, log_full_disk},
     executor::{Executor, ExecutorItem},
-    ingress_credit::IngressCredit,
+    in_flight_limit::InFlightLimit,
     io_threads::Threads,
     jwks_refresh::{Fetcher, KeyRefreshers},
     metrics::{Metrics, ShardMetrics},
@@ -375,7 +375,7 @@ fn directory(
     let authorities = config.namespaces.iter().map(NamespacePlan::entry).collect();
     let of_default = DirectoryConfig {
         gateway: Arc::clone(gateway),
-        ingress_credit: Arc::new(IngressCredit::new(config.max_in_flight_bytes)),
+        in_flight_limit: Arc::new(InFlightLimit::new(config.max_in_flight_bytes)),
         lost_keys,
         default_authority: Arc::clone(&config.authority),
         authorities,

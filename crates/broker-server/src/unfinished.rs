@@ -4,7 +4,7 @@
 //! is no room is detached.
 //!
 //! Invariant: all connections together hold at most [`OWN_BYTES`] each, `max_in_flight_bytes` and, for each connection thread, what one
-//! turn reads.
+//! turn reads. Of `max_in_flight_bytes` namespaces share the last tenth.
 
 use std::sync::Arc;
 
@@ -22,9 +22,16 @@ pub(crate) struct UnfinishedShare {
 }
 
 impl UnfinishedShare {
-    /// The share of a connection that holds nothing, in the account of all connections.
+    /// The share of a connection that holds nothing, in an account.
     pub(crate) const fn of(account: Arc<IngressCredit>) -> Self {
         Self { account, counted: 0 }
+    }
+
+    /// From now on what the connection holds counts in this account.
+    pub(crate) fn count_in(&mut self, account: Arc<IngressCredit>) {
+        self.account.count_unfinished(self.counted, 0);
+        account.count_unfinished(0, self.counted);
+        self.account = account;
     }
 
     /// Most bytes that the connection may hold.

@@ -47,9 +47,9 @@ impl Placer {
         meant.found().unwrap_or_else(|| self.directory.of_default())
     }
 
-    /// The account of the commands of all connections.
-    pub(crate) fn ingress_credit(&self) -> Arc<IngressCredit> {
-        self.directory.ingress_credit()
+    /// The account in which the connection counts until its namespace is known.
+    pub(crate) fn first_account(&self) -> Arc<IngressCredit> {
+        self.directory.unplaced()
     }
 
     /// The namespace in which the connection was placed.

@@ -13,7 +13,7 @@ use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
     Batch, Command, CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, Message,
-    ReceiveMode, SubQueue, Ticket, UnsettledPolicy,
+    NamespaceDefinition, NamespaceSlot, ReceiveMode, SubQueue, Ticket, UnsettledPolicy,
 };
 use broker_log::JournalConfig;
 use testkit::Script;
@@ -25,7 +25,7 @@ use super::*;
 use crate::{
     connection_limit::ConnectionLimit,
     executor::Executor,
-    ingress_credit::IngressCredit,
+    in_flight_limit::InFlightLimit,
     namespaces::{NamespaceDirectory, directory::DirectoryConfig},
 };
 use crate::{metrics::Transport, node_driver::NodeDriver};
@@ -184,11 +184,11 @@ fn receiver() -> Script {
 fn directory(executor: &Arc<Executor>, max_in_flight_bytes: usize) -> Arc<NamespaceDirectory> {
     let config = DirectoryConfig {
         gateway: Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
-        ingress_credit: Arc::new(IngressCredit::new(max_in_flight_bytes)),
+        in_flight_limit: Arc::new(InFlightLimit::new(max_in_flight_bytes)),
         lost_keys: watch::Sender::new(()),
         default_authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
         authorities: BTreeMap::new(),
-        created: Credentials::default(),
+        created: Credentials::development(Anonymous::Deny),
         strict: false,
     };
     Arc::new(NamespaceDirectory::new(config, Arc::clone(executor)))
@@ -201,7 +201,20 @@ fn driver(
     clock: &Arc<Clock>,
     stop: &watch::Sender<Shutdown>,
 ) -> Driver<Socket> {
-    let placer = Placer::new(Arc::clone(directory), Arc::new(ConnectionLimit::new(usize::MAX)), None);
+    driver_to(None, client, socket, directory, clock, stop)
+}
+
+/// A connection that came to this host name.
+fn driver_to(
+    host: Option<&str>,
+    client: ClientId,
+    socket: &Socket,
+    directory: &Arc<NamespaceDirectory>,
+    clock: &Arc<Clock>,
+    stop: &watch::Sender<Shutdown>,
+) -> Driver<Socket> {
+    let limit = Arc::new(ConnectionLimit::new(usize::MAX));
+    let placer = Placer::new(Arc::clone(directory), limit, host.map(Box::from));
     let first = placer.first();
     let gateway = Gateway::new(
         Arc::clone(&first.gateway),
@@ -374,6 +387,38 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     let expected: Vec<u32> = (0..MESSAGES).collect();
     assert_eq!(numbers.len(), NAMES.len());
     assert!(numbers.values().all(|numbers| *numbers == expected), "in their order");
+}
+
+#[test]
+fn a_namespace_with_little_in_flight_is_read_while_another_one_has_its_share() {
+    const LIMIT: usize = 4 << 20;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _context = runtime.enter();
+    let (clock, stop) = (Arc::default(), watch::Sender::new(Shutdown::No));
+    // Nobody runs the node: whatever is handed over waits.
+    let executor = Arc::new(Executor::new(0, Arc::clone(&clock), Arc::default()));
+    let directory = directory(&executor, LIMIT);
+    let definition =
+        NamespaceDefinition { uid: 1, ..NamespaceDefinition::unknown(NamespaceSlot(1), "team".into()) };
+    let team = directory.apply(definition, &executor).unwrap();
+    let connect = |number, host| {
+        let socket = Socket::default();
+        socket.network().input.extend(sender('a').take_output());
+        let driver = driver_to(host, ClientId(number), &socket, &directory, &clock, &stop);
+        (socket, Box::pin(driver.run()) as Running)
+    };
+    let (sockets, mut running): (Vec<Socket>, Vec<Running>) =
+        (10..16).map(|number| connect(number, None)).unzip();
+    for running in &mut running {
+        assert!(poll(running).is_pending());
+    }
+    assert!(sockets.iter().any(|socket| !socket.network().input.is_empty()), "some wait");
+    let full = directory.of_default().ingress_credit.bytes();
+    let (share, one_read) = (LIMIT * 9 / 10, 300 << 10);
+    assert!((share..share + one_read).contains(&full), "{full} of {LIMIT}");
+    let (_socket, mut of_team) = connect(20, Some("team"));
+    assert!(poll(&mut of_team).is_pending());
+    assert!(team.ingress_credit.bytes() > 0);
 }
 
 #[test]

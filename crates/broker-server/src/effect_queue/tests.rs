@@ -1,24 +1,5 @@
-use std::{
-    sync::atomic::AtomicU32,
-    task::{Wake, Waker},
-};
-
 use super::*;
-
-#[derive(Default)]
-struct Bell(AtomicU32);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A connection at rest; false: it does not want to read more.
-fn rests(effect_queue: &Arc<EffectQueue>, bell: &Arc<Bell>) -> bool {
-    assert!(effect_queue.poll_take(&Context::from_waker(&Waker::from(Arc::clone(bell)))).is_pending());
-    effect_queue.may_read()
-}
+use crate::in_flight_limit::InFlightLimit;
 
 #[test]
 fn a_connection_reads_below_each_limit_and_not_at_it() {
@@ -34,8 +15,8 @@ fn a_connection_reads_below_each_limit_and_not_at_it() {
         (100, 50, 49, true),
     ];
     for case @ (limit, own, others, expected) in cases {
-        let of_all = Arc::new(IngressCredit::new(limit));
-        let effect_queues = [(); 2].map(|()| Arc::new(EffectQueue::new(Arc::clone(&of_all))));
+        let account = Arc::new(IngressCredit::of_namespace(Arc::new(InFlightLimit::new(limit))));
+        let effect_queues = [(); 2].map(|()| Arc::new(EffectQueue::new(Arc::clone(&account))));
         effect_queues[0].handed_over(own);
         effect_queues[1].handed_over(others);
         assert_eq!(effect_queues[0].may_read(), expected, "{case:?}");
@@ -43,23 +24,12 @@ fn a_connection_reads_below_each_limit_and_not_at_it() {
 }
 
 #[test]
-fn all_waiting_tasks_are_woken_each_time_there_is_room() {
-    let of_all = Arc::new(IngressCredit::new(100));
-    let busy = EffectQueue::new(Arc::clone(&of_all));
-    let bell = Arc::<Bell>::default();
-    let waiting: Vec<_> = (0..3).map(|_| Arc::new(EffectQueue::new(Arc::clone(&of_all)))).collect();
-    for round in 1..=3 {
-        busy.handed_over(150);
-        for effect_queue in &waiting {
-            assert!(!rests(effect_queue, &bell));
-            // It may be woken for other things, and then waits as before.
-            assert!(!rests(effect_queue, &bell));
-        }
-        busy.processed(50);
-        assert_eq!(bell.0.load(Ordering::Relaxed), 3 * (round - 1), "no room yet");
-        busy.processed(1);
-        assert_eq!(bell.0.load(Ordering::Relaxed), 3 * round);
-        assert!(waiting.iter().all(EffectQueue::may_read));
-        busy.processed(99);
-    }
+fn a_connection_that_begins_to_wait_reads_if_room_has_come_meanwhile() {
+    let account = Arc::new(IngressCredit::of_namespace(Arc::new(InFlightLimit::new(100))));
+    let effect_queue = Arc::new(EffectQueue::new(Arc::clone(&account)));
+    account.add(100);
+    assert!(!account.has_room());
+    // Nobody waits yet, so this calls nobody.
+    account.remove(100);
+    assert!(effect_queue.waited(QueueEnd::Back));
 }

@@ -184,6 +184,7 @@ impl<'a> CoreClient<'a> {
 
 impl Drop for CoreClient<'_> {
     fn drop(&mut self) {
+        self.effect_queue.leave();
         self.executor.push(ExecutorItem::Forget(self.client));
     }
 }

@@ -23,6 +23,7 @@ use super::ServedNamespace;
 use crate::{
     executor::Executor,
     host_table::{HostLookup, HostTable, NameConflict},
+    in_flight_limit::InFlightLimit,
     ingress_credit::IngressCredit,
     namespace_names::{HostName, NamespaceName},
     shards::Shards,
@@ -35,7 +36,9 @@ pub(crate) struct NamespaceDirectory {
     /// Configuration of the gateways, the same in all namespaces.
     gateway: Arc<GatewayConfig>,
     /// Account of the commands of all connections.
-    ingress_credit: Arc<IngressCredit>,
+    in_flight_limit: Arc<InFlightLimit>,
+    /// The account of connections whose namespace is not known yet.
+    unplaced: Arc<IngressCredit>,
     /// Sent when a key was taken back, or permits less.
     lost_keys: watch::Sender<()>,
     /// Sent when connections of a namespace have to leave it.
@@ -85,7 +88,7 @@ impl Meant {
 /// Settings of a directory.
 pub(crate) struct DirectoryConfig {
     pub(crate) gateway: Arc<GatewayConfig>,
-    pub(crate) ingress_credit: Arc<IngressCredit>,
+    pub(crate) in_flight_limit: Arc<InFlightLimit>,
     pub(crate) lost_keys: watch::Sender<()>,
     /// Credentials that the configuration gives the default namespace, and others by name.
     pub(crate) default_authority: Arc<Authority>,
@@ -100,7 +103,7 @@ impl NamespaceDirectory {
     pub(crate) fn new(config: DirectoryConfig, executor: Arc<Executor>) -> Self {
         let DirectoryConfig {
             gateway,
-            ingress_credit,
+            in_flight_limit,
             lost_keys,
             default_authority,
             authorities,
@@ -113,7 +116,7 @@ impl NamespaceDirectory {
             executor,
             default_authority,
             &gateway,
-            Arc::clone(&ingress_credit),
+            Arc::clone(&in_flight_limit),
         ));
         served.take_keys();
         let name = NamespaceName::parse(DEFAULT_NAMESPACE).expect("the constant is a name");
@@ -126,7 +129,8 @@ impl NamespaceDirectory {
             })),
             configured: Mutex::new(Configured { authorities, created }),
             gateway,
-            ingress_credit,
+            unplaced: Arc::new(IngressCredit::without_namespace(Arc::clone(&in_flight_limit))),
+            in_flight_limit,
             lost_keys,
             left: watch::Sender::new(()),
             creation: tokio::sync::Mutex::new(()),
@@ -141,9 +145,9 @@ impl NamespaceDirectory {
         self.left.subscribe()
     }
 
-    /// The account of the commands of all connections.
-    pub(crate) fn ingress_credit(&self) -> Arc<IngressCredit> {
-        Arc::clone(&self.ingress_credit)
+    /// The account of connections whose namespace is not known yet.
+    pub(crate) fn unplaced(&self) -> Arc<IngressCredit> {
+        Arc::clone(&self.unplaced)
     }
 
     /// The default namespace.
@@ -265,7 +269,7 @@ impl NamespaceDirectory {
             Arc::clone(executor),
             authority,
             &self.gateway,
-            Arc::clone(&self.ingress_credit),
+            Arc::clone(&self.in_flight_limit),
         ));
         served.take_keys();
         judge_token_hosts(&self.table, &served);

@@ -13,7 +13,9 @@ use broker_core::{NamespaceDefinition, NamespaceLimit, NamespaceState, Work};
 use broker_node::NamespaceId;
 
 use super::{handshake_meter::HandshakeMeter, send_rate::SendRate};
-use crate::{executor::Executor, ingress_credit::IngressCredit, io_threads::CountGuard};
+use crate::{
+    executor::Executor, in_flight_limit::InFlightLimit, ingress_credit::IngressCredit, io_threads::CountGuard,
+};
 
 /// A namespace that clients can reach.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ impl ServedNamespace {
         executor: Arc<Executor>,
         authority: Arc<Authority>,
         gateway: &GatewayConfig,
-        all: Arc<IngressCredit>,
+        all: Arc<InFlightLimit>,
     ) -> Self {
         let dynamic_nodes = Arc::new(gateway.dynamic_nodes.of_another_namespace());
         let gateway = Arc::new(GatewayConfig { dynamic_nodes, ..gateway.clone() });
@@ -65,7 +67,7 @@ impl ServedNamespace {
             executor,
             authority,
             gateway,
-            ingress_credit: Arc::new(IngressCredit::below(all, usize::MAX)),
+            ingress_credit: Arc::new(IngressCredit::of_namespace(all)),
             send_rate: SendRate::default(),
             handshakes: HandshakeMeter::default(),
             connections: Arc::default(),
@@ -98,9 +100,10 @@ impl ServedNamespace {
     }
 
     fn take_limits(&self) {
-        let limits = self.definition().settings.limits;
+        let definition = self.definition();
+        let limits = definition.settings.limits;
         let bytes = limits.get(NamespaceLimit::InFlightBytes).unwrap_or(u64::MAX);
-        self.ingress_credit.set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.ingress_credit.set(usize::try_from(bytes).unwrap_or(usize::MAX), definition.settings.weight);
         self.send_rate.set(limits.get(NamespaceLimit::SendsPerSecond));
     }
 

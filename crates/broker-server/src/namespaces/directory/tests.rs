@@ -16,7 +16,7 @@ fn directory_of(
     let executor = Arc::<Executor>::default();
     let config = DirectoryConfig {
         gateway: Arc::default(),
-        ingress_credit: Arc::default(),
+        in_flight_limit: Arc::new(InFlightLimit::new(usize::MAX)),
         lost_keys: watch::Sender::new(()),
         default_authority,
         authorities: authorities
