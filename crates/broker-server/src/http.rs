@@ -3,7 +3,7 @@
 //! Invariant: the number and size of headers, the size of a body, and the time for each and for reading an answer are bounded; a path
 //! that no route knows changes nothing.
 
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
 
 use broker_auth::PeerFacts;
 use hyper::{
@@ -51,6 +51,7 @@ mod testing;
 mod turns;
 mod upgrade;
 
+use answer::Refusal;
 use context::RequestContext;
 use strict::Strict;
 
@@ -84,7 +85,7 @@ where
     let visiting = context.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let context = visiting.clone();
-        turns::after_others(async move { Ok::<_, Infallible>(answer(&context, request).await) })
+        turns::after_others(async move { Ok::<_, Infallible>(answered(context, request).await) })
     });
     let mut stop = shared.stop.clone();
     let is_late = *stop.borrow_and_update() != Shutdown::No;
@@ -113,6 +114,22 @@ where
     match context.take_upgrade() {
         Some(upgrade) => go_on_in_amqp::<S>(upgrade, &context).await,
         None => Ok(()),
+    }
+}
+
+/// Answers one request. One that may change something is gone through to its end though its client hangs up: the change may be on its way by
+/// then, and its names are given to nobody else and its line is written in the audit log once it is known what became of it.
+async fn answered(context: RequestContext, request: Request<Incoming>) -> answer::HttpResponse {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::CONNECT) {
+        return answer(&context, request).await;
+    }
+    let exchange = tokio::spawn(async move { answer(&context, request).await });
+    match exchange.await {
+        Ok(answer) => answer,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Refusal::Stopping.answer(),
+        },
     }
 }
 

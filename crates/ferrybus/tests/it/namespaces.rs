@@ -2,6 +2,7 @@
 //!
 //! Invariant: the script is the documented interface (docs/features/namespaces.md); it proves nothing about a broker.
 
+mod hang_up;
 mod principals;
 mod served;
 
