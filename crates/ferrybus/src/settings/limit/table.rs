@@ -218,7 +218,7 @@ pub(crate) static LIMITS: [Limit; 31] = [
         MIB..=16 * TIB,
         field!(max_in_flight_bytes),
         "Memory for what clients have sent and the broker has not got to, all connections together, {range}. While it is used up \
-         no connection is read; nothing is refused or lost.",
+         no connection is read; nothing is refused or lost. Namespaces share the last tenth by `weight`.",
     ),
     MAX_MEMORY,
     Limit::new(
