@@ -13,8 +13,8 @@ pub struct NodeLimits {
     pub unwritten_bytes_max: u64,
     /// The same of one namespace, in a node that has several, while no other one had work lately.
     pub unwritten_bytes_alone: u64,
-    /// The same of all namespaces that had work lately, shared by weight. A send waits for what lies before it, so this is what
-    /// a disk writes in about a millisecond.
+    /// The same of all namespaces that had work lately, shared by weight. A send waits for what is being
+    /// written, and for what is written with it, so this is what a disk writes in a fraction of a millisecond.
     pub unwritten_bytes_shared: u64,
     /// Bytes that wait for the disk above which compaction waits, unless space runs short.
     pub compaction_unwritten_max: u64,
@@ -32,7 +32,7 @@ impl Default for NodeLimits {
             clean_bytes: 256 << 10,
             unwritten_bytes_max: 64 << 20,
             unwritten_bytes_alone: 8 << 20,
-            unwritten_bytes_shared: 1 << 20,
+            unwritten_bytes_shared: 256 << 10,
             compaction_unwritten_max: 1 << 20,
             round_bytes_max: 4 << 20,
             flush_after: Duration::from_millis(10),

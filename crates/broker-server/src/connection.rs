@@ -479,10 +479,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Whether it is the turn of this connection among those of its thread. Before it has a namespace it waits for none.
     fn poll_turn(&mut self, cx: &Context<'_>) -> bool {
-        self.placer.placed().is_none_or(|namespace| {
-            let weight = || namespace.definition().settings.weight;
-            self.namespace_turn.poll_begin(namespace.residence(), weight, cx, clock::instant)
-        })
+        let Some(namespace) = self.placer.placed() else { return true };
+        let weight = || namespace.definition().settings.weight;
+        let has_turn = self.namespace_turn.poll_begin(namespace.residence(), weight, cx, clock::instant);
+        self.turn.share(!namespace.ingress_credit.is_of_only_namespace());
+        has_turn
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<ReadyEvents> {

@@ -63,6 +63,12 @@ impl InFlightLimit {
         self.call_one();
     }
 
+    /// Whether no two namespaces have an account.
+    #[inline]
+    pub(crate) fn has_one_namespace(&self) -> bool {
+        self.namespaces.load(Ordering::Relaxed) <= 1
+    }
+
     /// Counts `bytes` handed to the node.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
@@ -77,7 +83,7 @@ impl InFlightLimit {
     /// where what it adds is not known before.
     fn share(&self, own: usize, weight: usize, free: usize) -> usize {
         let unshared = free.saturating_sub(self.limit / SHARED_PART);
-        if self.namespaces.load(Ordering::Relaxed) <= 1 {
+        if self.has_one_namespace() {
             return free;
         }
         // The largest `n` with `own + n <= weight * (free - n)`.

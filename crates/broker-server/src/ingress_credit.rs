@@ -83,6 +83,12 @@ impl IngressCredit {
         self.call();
     }
 
+    /// Whether the broker has no other namespace.
+    #[inline]
+    pub(crate) fn is_of_only_namespace(&self) -> bool {
+        self.all.has_one_namespace()
+    }
+
     /// Bytes in flight.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)

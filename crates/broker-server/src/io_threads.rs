@@ -111,7 +111,7 @@ impl Thread {
 /// them are new connections, and all to which a node has brought something on another thread: with tokio's own 31 they would wait for as
 /// many turns of connections whose clients send without a pause.
 const OTHERS_EVERY: u32 = 2;
-/// Turns of tasks between two looks at the sockets, while tasks are ready. A turn of a busy connection lasts for about a millisecond, so
+/// Turns of tasks between two looks at the sockets, while tasks are ready. A turn of a busy connection lasts for a millisecond at most, so
 /// with tokio's own 61 a connection that has received something would wait for that many of them.
 const LOOK_EVERY: u32 = 8;
 

@@ -54,8 +54,9 @@ impl<'d> Holder<'d> {
 
 #[test]
 fn a_state_of_a_session_is_refused_once_the_bytes_are_reached_until_one_is_removed() {
-    let bytes = [7; 4_000];
-    let [large, first, small] = [4_000, 2_000, 1].map(|length| AnnotationValue::Binary(&bytes[..length]));
+    let bytes = [7; 4_001];
+    let [larger, large, first, small] =
+        [4_001, 4_000, 2_000, 1].map(|length| AnnotationValue::Binary(&bytes[..length]));
     for (case, dialect) in SERVICE_BUS {
         let broker = broker();
         let (team, other) = (Team::create(&broker, "team-a"), Team::create(&broker, "team-b"));
@@ -69,26 +70,26 @@ fn a_state_of_a_session_is_refused_once_the_bytes_are_reached_until_one_is_remov
         assert_eq!(holder.set(large).0, 200, "the last one: {case}");
         let used = team.usage("bytes");
         assert!(used > before + 4_000, "{case}: {used} {before}");
-        for state in [small, large] {
-            let (status, condition, text) = holder.set(state);
-            assert_eq!((status, condition.as_deref()), (403, Some(REFUSED)), "{case}: {text}");
-            assert!(
-                text.contains(&format!("holds {used} bytes and takes at most {limit}")),
-                "{case}: {text}"
-            );
-        }
+        let (status, condition, text) = holder.set(larger);
+        assert_eq!((status, condition.as_deref()), (403, Some(REFUSED)), "{case}: {text}");
+        assert!(text.contains(&format!("holds {used} bytes and takes at most {limit}")), "{case}: {text}");
+        assert_eq!(holder.set(large).0, 200, "one in the place of one as large: {case}");
         assert_eq!(holder.length(), Some(4_000), "the state stays: {case}");
         let sent = holder.sdk.offer(holder.sender, 0, &message_of_session("a2"));
         assert_eq!(refusal(sent).condition, REFUSED, "messages find no room either: {case}");
         assert_eq!((team.usage("bytes"), team.metric("live_bytes")), (used, Some(used)), "{case}");
         assert_eq!(team.limit_metric("max_bytes"), Some(limit), "{case}");
         assert_eq!(Holder::new(&other, dialect).set(large).0, 200, "another namespace: {case}");
-        // Removing a state needs no room, and makes some.
-        assert_eq!(holder.set(AnnotationValue::Null).0, 200, "{case}");
-        assert_eq!(holder.length(), None, "{case}");
-        assert!(team.usage("bytes") < limit, "{case}");
-        assert_eq!(holder.set(small).0, 200, "room again: {case}");
-        assert_eq!(holder.length(), Some(1), "{case}");
+        // A smaller state needs no room, and makes some; so does the removal of one.
+        for (state, length) in [(small, Some(1)), (AnnotationValue::Null, None)] {
+            team.limit(&json!({}));
+            assert_eq!(holder.set(larger).0, 200, "{case}");
+            team.limit(&json!({ "max_bytes": limit }));
+            assert_eq!(holder.set(state).0, 200, "{case}");
+            assert_eq!(holder.length(), length, "{case}");
+            assert!(team.usage("bytes") < limit, "{case}");
+            assert_eq!(holder.set(large).0, 200, "room again: {case}");
+        }
         team.limit(&json!({}));
         assert_eq!(holder.set(large).0, 200, "no limit any more: {case}");
     }

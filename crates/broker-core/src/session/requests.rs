@@ -7,7 +7,8 @@
 use bytes::Bytes;
 
 use crate::{
-    ClientId, Effect, EntityPath, LimitScope, Output, QueueId, SessionError, Ticket, Timestamp, Work,
+    ClientId, Effect, EntityPath, LimitScope, Output, QueueId, QuotaError, SessionError, Ticket, Timestamp,
+    Work,
     call::Cx,
     entity::status::Use,
     namespace::Namespace,
@@ -181,10 +182,15 @@ impl SessionRequests<'_> {
         if bytes > limit {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }
-        out.check_storage()?;
-        let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let before = self.state.store(queue).and_then(|store| store.session(number)?.state());
-        let before = before.map_or(0, |state| u64::from(state.length));
+        let before = before.map(|state| u64::from(state.length));
+        match out.check_storage() {
+            // It takes the place of one that is at least as large.
+            Err(QuotaError::Namespace { .. }) if before.is_some_and(|before| bytes <= before) => {}
+            checked => checked?,
+        }
+        let Some(limit) = settings.max_size_bytes else { return Ok(()) };
+        let before = before.unwrap_or(0);
         Ok(PublishChecks::of(&self.state.messages).check_size(queue, limit, bytes, before)?)
     }
 

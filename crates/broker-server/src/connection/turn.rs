@@ -1,7 +1,7 @@
 //! Turn of a connection on its thread, which it shares with others.
 //!
-//! Invariant: a turn ends with the first step that begins or ends [`TURN`] after it. Steps end by work, which is given so
-//! that it lasts for [`STEP`]: only a single frame that costs more makes a step longer.
+//! Invariant: a turn ends with the first step that begins or ends [`TURN`] after it, or [`SHARED_TURN`] where there are several namespaces. Steps
+//! end by work, which is given so that it lasts for [`STEP`]: only a single frame that costs more makes a step longer.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,11 @@ use crate::work_pace::WorkPace;
 
 /// Longest time of a turn, but for its last step.
 const TURN: Duration = Duration::from_millis(1);
+/// The same where the broker has several namespaces: another one waits for it to be read and to be answered, and the node for what one turn
+/// has submitted, also if it was on another thread.
+const SHARED_TURN: Duration = Duration::from_micros(250);
 /// Time that the work of one step is to take: a turn misses its end by no more.
-const STEP: Duration = Duration::from_micros(250);
+const STEP: Duration = Duration::from_micros(100);
 
 /// Turn of one connection, or the time between two.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(super) struct ConnectionTurn {
     /// `None`: between two turns.
     began: Option<Instant>,
     is_over: bool,
+    /// Its longest time.
+    length: Duration,
     /// Work that the connection's namespace was told of.
     counted: Work,
 }
@@ -28,13 +33,18 @@ pub(super) struct ConnectionTurn {
 impl ConnectionTurn {
     /// The first has not begun.
     pub(super) const fn new() -> Self {
-        Self { pace: WorkPace::new(STEP), began: None, is_over: false, counted: Work(0) }
+        Self { pace: WorkPace::new(STEP), began: None, is_over: false, length: TURN, counted: Work(0) }
+    }
+
+    /// Whether the turn is one among those of several namespaces, and so a short one.
+    pub(super) const fn share(&mut self, is_shared: bool) {
+        self.length = if is_shared { SHARED_TURN } else { TURN };
     }
 
     /// The connection has something to do at `now`: a turn begins, or goes on.
     pub(super) fn step(&mut self, now: Instant) {
         let began = *self.began.get_or_insert(now);
-        self.is_over = now.saturating_duration_since(began) >= TURN;
+        self.is_over = now.saturating_duration_since(began) >= self.length;
     }
 
     /// Work that may be done until the clock is read again.

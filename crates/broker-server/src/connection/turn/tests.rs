@@ -27,6 +27,20 @@ fn a_turn_ends_with_the_first_step_a_millisecond_after_it_began() {
 }
 
 #[test]
+fn a_turn_among_those_of_several_namespaces_is_a_quarter_as_long() {
+    let start = crate::clock::instant();
+    for (is_shared, length) in [(true, SHARED_TURN), (false, TURN), (true, TURN / 4)] {
+        let mut turn = ConnectionTurn::new();
+        turn.share(is_shared);
+        turn.step(start);
+        turn.step(start + length * 99 / 100);
+        assert!(!turn.is_over());
+        turn.step(start + length);
+        assert!(turn.is_over());
+    }
+}
+
+#[test]
 fn the_turn_after_a_rest_begins_anew() {
     let start = crate::clock::instant();
     let mut turn = ConnectionTurn::new();
