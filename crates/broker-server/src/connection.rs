@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Handles what was read before the socket failed, for its sender may rely on it.
     async fn finish_input(&mut self) {
-        while self.gateway.has_more_input() && self.effect_queue.may_read() {
+        while self.gateway.has_more_input() {
             let now = self.clock.now();
             self.turn.step(now.instant);
             self.handle_input(now, None);

@@ -136,6 +136,11 @@ const MESSAGES: u32 = 50;
 /// Number of messages that arrived, of those that were sent in one piece behind so many tokens, although this happened
 /// to the socket after the first turn.
 fn arrived_after(tokens: u32, happening: impl FnOnce(&mut Network)) -> usize {
+    arrived_from(tokens, Network::default(), |_, network| happening(network))
+}
+
+/// The same over this network, where this happened to the thread and the socket.
+fn arrived_from(tokens: u32, network: Network, happening: impl FnOnce(&Thread, &mut Network)) -> usize {
     let (runtime, thread) = (runtime(), Thread::new());
     let _context = runtime.enter();
     let mut script = put_tokens(tokens);
@@ -144,8 +149,10 @@ fn arrived_after(tokens: u32, happening: impl FnOnce(&mut Network)) -> usize {
         script.transfer(0, 3, tokens + number, true, &testkit::data(b"a message"));
     }
     let (socket, mut running) = thread.connect(1, &mut script);
+    let input = std::mem::take(&mut socket.network().input);
+    *socket.network() = Network { input, ..network };
     assert!(turn(&mut running).1, "there is more than one turn can do");
-    happening(&mut socket.network());
+    happening(&thread, &mut socket.network());
     while turn(&mut running).0.is_pending() {}
     let (count, deliveries) = left(&thread.executor, &thread.other);
     assert_eq!(deliveries, 0);
@@ -162,6 +169,20 @@ fn what_was_read_before_the_socket_fails_is_handled() {
     // So many are read at once.
     let arrived = arrived_after(500, |network| {
         assert!(network.input.is_empty());
+        network.broken = true;
+    });
+    assert_eq!(arrived, MESSAGES as usize);
+}
+
+#[test]
+fn it_is_handled_though_the_namespace_has_no_room_for_more() {
+    // Replies wait, so that the failure shows though nothing is read.
+    let slow = Network { full: true, ..Network::default() };
+    let arrived = arrived_from(500, slow, |thread, network| {
+        assert!(network.input.is_empty());
+        let namespace = thread.directory.of_default();
+        namespace.ingress_credit.set(1, 1);
+        namespace.ingress_credit.add(1);
         network.broken = true;
     });
     assert_eq!(arrived, MESSAGES as usize);
