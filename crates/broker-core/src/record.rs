@@ -23,7 +23,9 @@ pub use migrate::convert_record_of_0_1;
 pub use namespace::NamespaceRecord;
 pub(crate) use properties::{decode_properties, encode_properties};
 pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
-pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
+pub(crate) use session_state::{
+    SessionStateIndex, encode_session_state, session_state_length, session_state_of,
+};
 
 use crate::{QueueId, store::slot::State};
 use head::Head;

@@ -172,12 +172,14 @@ impl Node {
         let round = self.bounds(now);
         let mut more = self.namespaces.work_all(round, has_time, &mut self.output);
         more |= has_time && self.compact();
-        self.close_round(now);
-        more
+        let until = self.close_round(now);
+        // Where the journal is in memory no write brings back a namespace that had its share of what may wait for one.
+        let is_written = self.output.journal.durable() >= until;
+        more || (is_written && self.namespaces.has_ready() && !self.has_reading())
     }
 
-    /// Ties the round's effects to the position they depend on.
-    fn close_round(&mut self, now: Timestamp) {
+    /// Ties the round's effects to the position they depend on, which is returned.
+    fn close_round(&mut self, now: Timestamp) -> Position {
         let until = self.output.journal.commit();
         self.in_round = false;
         self.round_work = self.namespaces.end_round(until);
@@ -195,6 +197,7 @@ impl Node {
             }
         }
         self.flush_in_time(now, until);
+        until
     }
 
     /// Position before which all records are kept for good.

@@ -53,6 +53,11 @@ pub(crate) fn encode_session_state(
     record
 }
 
+/// Length of the record of a state of so many bytes.
+pub(crate) const fn session_state_length(session: &str, bytes: u64) -> u64 {
+    (FIXED + session.len()) as u64 + bytes
+}
+
 /// The state in a whole record, if it is one of this session, in any spelling.
 pub(crate) fn session_state_of(mut record: Bytes, queue: QueueId, session: &str) -> Option<Bytes> {
     let mut reader = Reader::new(&record);

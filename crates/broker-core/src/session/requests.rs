@@ -14,7 +14,7 @@ use crate::{
     namespace::Namespace,
     output_coalescer::Answer,
     publish::checks::PublishChecks,
-    record::{encode_session_state, session_state_of},
+    record::{encode_session_state, session_state_length, session_state_of},
     store::{
         Store,
         sessions::{Session, SessionNumber, SessionState, Sessions},
@@ -134,7 +134,7 @@ impl SessionRequests<'_> {
     ) -> Result<(QueueId, SessionNumber), SessionError> {
         let (queue, number) = self.held_session(cx.now, cx.client, path, id)?;
         if let Some(state) = state {
-            self.check_state_size(queue, number, state.len() as u64, cx.out)?;
+            self.check_state_size((queue, number, id), state.len() as u64, cx.out)?;
         }
         Ok((queue, number))
     }
@@ -171,8 +171,7 @@ impl SessionRequests<'_> {
 
     fn check_state_size(
         &self,
-        queue: QueueId,
-        number: SessionNumber,
+        (queue, number, id): (QueueId, SessionNumber, &str),
         bytes: u64,
         out: &impl Output,
     ) -> Result<(), SessionError> {
@@ -185,8 +184,9 @@ impl SessionRequests<'_> {
         let before = self.state.store(queue).and_then(|store| store.session(number)?.state());
         let before = before.map(|state| u64::from(state.length));
         match out.check_storage() {
-            // It takes the place of one that is at least as large.
-            Err(QuotaError::Namespace { .. }) if before.is_some_and(|before| bytes <= before) => {}
+            // It takes the place of one whose record is at least as large.
+            Err(QuotaError::Namespace { .. })
+                if before.is_some_and(|before| session_state_length(id, bytes) <= before) => {}
             checked => checked?,
         }
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };

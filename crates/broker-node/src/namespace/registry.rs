@@ -387,6 +387,11 @@ impl Namespaces {
         self.releasing > 0
     }
 
+    /// Whether some namespace wants a turn in the next round.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.schedule.has_ready()
+    }
+
     /// Whether some namespace has commands that wait.
     pub(crate) fn has_deferred(&self) -> bool {
         self.deferring > 0

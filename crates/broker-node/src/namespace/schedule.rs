@@ -95,6 +95,11 @@ impl NamespaceSchedule {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
+    /// Whether a namespace is ready.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Makes those ready whose deadline has come. `weight` gives the weight of a slot.
     pub(crate) fn wake_due(&mut self, now: Timestamp, weight: impl Fn(NamespaceSlot) -> u16) {
         while let Some(Reverse((at, slot))) = self.due.peek().copied()

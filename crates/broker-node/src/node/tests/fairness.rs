@@ -83,6 +83,36 @@ fn a_flooding_namespace_has_its_share_of_what_waits_for_the_disk_and_another_one
 }
 
 #[test]
+fn in_memory_a_flooding_namespace_goes_on_though_no_write_brings_it_back() {
+    let limits = NodeLimits { unwritten_bytes_shared: SHARED, ..NodeLimits::default() };
+    let mut node = crate::in_memory(JournalConfig::default(), CoreConfig::default()).with_limits(limits);
+    for (name, uid) in [("noisy", 1), ("quiet", 2)] {
+        let settings = NamespaceSettings::default();
+        let command = NamespaceCommand::Put { name: name.into(), settings, uid, only_create: false };
+        node.change_namespace(NOW, NamespaceRequest { client: CLIENT, ticket: Ticket(1) }, command);
+        while node.work(NOW) {}
+    }
+    let [noisy, quiet] = [(1, 1), (2, 2)].map(|(slot, uid)| NamespaceId { slot: NamespaceSlot(slot), uid });
+    let create = |ticket| Command::CreateEntity {
+        name: "orders".into(),
+        kind: EntityKind::Queue,
+        settings: Box::default(),
+        ticket: Ticket(ticket),
+    };
+    node.handle_batch(NOW, quiet, Batch { client: CLIENT, commands: vec![Command::Connect, create(1)] });
+    let commands = [vec![Command::Connect, create(1)], flood(200)].concat();
+    node.handle_batch(NOW, noisy, Batch { client: CLIENT, commands });
+    assert!(node.has_deferred(), "more than its share");
+    let mut rounds = 0;
+    while node.work(NOW) {
+        rounds += 1;
+        assert!(rounds < 1_000, "it does not end");
+    }
+    assert!(!node.has_deferred() && rounds > 10, "{rounds}");
+    assert_eq!(node.core_of(noisy).unwrap().entity("orders").unwrap().active, 200);
+}
+
+#[test]
 fn alone_at_work_a_namespace_has_more_and_in_a_node_of_its_own_all() {
     let (mut bench, noisy, _) = two();
     let later = NOW.after(Duration::from_secs(60));
