@@ -1,6 +1,6 @@
 //! Turns of the connections of one I/O thread, which namespaces share by weight.
 //!
-//! A connection works for about a millisecond at a time, and for a quarter of that where the broker has several namespaces (decision 50). The runtime runs the tasks that are ready in order: with
+//! A connection works for about a millisecond at a time, and for a quarter of that where the broker has several namespaces (decisions 50 and 72). The runtime runs the tasks that are ready in order: with
 //! thousands of busy connections of one namespace, a connection of another one would have one turn in thousands. So where a thread
 //! serves several namespaces, a connection waits for a turn before it takes effects or input, and one is given at a time
 //! (decision 70).

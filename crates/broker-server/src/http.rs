@@ -117,7 +117,7 @@ where
     }
 }
 
-/// Answers one request. One that may change something is gone through to its end though its client hangs up: the change may be on its way by
+/// Answers one request. One that may change something is gone through to its end though its client disconnects: the change may be on its way by
 /// then, and its names are given to nobody else and its line is written in the audit log once it is known what became of it.
 async fn answered(context: RequestContext, request: Request<Incoming>) -> answer::HttpResponse {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::CONNECT) {

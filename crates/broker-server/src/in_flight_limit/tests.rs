@@ -46,7 +46,7 @@ fn unfinished_bytes_and_bytes_in_flight_are_two_things() {
 }
 
 proptest::proptest! {
-    /// Whatever namespaces of these weights have, no share takes more than there is, and one that has none finds room while more than a byte is free.
+    /// No share is more than there is, and a namespace with nothing in flight finds room while more than a byte is free.
     #[test]
     fn a_share_is_within_what_is_free_and_leaves_room_to_others(
         limit in 1_usize..=1 << 40,
@@ -60,7 +60,7 @@ proptest::proptest! {
         let room = all.share(own, weight, free);
         proptest::prop_assert!(room <= free);
         let left = free - room;
-        // Who has everything that is in flight leaves a part to one that has nothing.
+        // A namespace with everything that is in flight leaves a part to one with nothing.
         let part = (limit / SHARED_PART).min(free) / (weight + 1);
         proptest::prop_assert!(left >= part, "{left} of {free} left, {own} of {limit} own");
         proptest::prop_assert!(left <= 1 || all.share(0, 1, left) > 0);

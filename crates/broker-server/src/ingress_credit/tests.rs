@@ -231,7 +231,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
-    /// Whatever connections and the node do, each connection that waits is called in the end, if tasks are polled only when they are woken.
+    /// Each connection that waits is called in the end, after any steps of connections and the node. Tasks are polled only when they are woken.
     #[test]
     fn each_connection_that_waits_is_called(steps in prop::collection::vec(step(), 1..120)) {
         let all = Arc::new(InFlightLimit::new(1_000));

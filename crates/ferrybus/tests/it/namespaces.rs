@@ -2,7 +2,7 @@
 //!
 //! Invariant: the script is the documented interface (docs/features/namespaces.md); it proves nothing about a broker.
 
-mod hang_up;
+mod early_disconnects;
 mod principals;
 mod served;
 

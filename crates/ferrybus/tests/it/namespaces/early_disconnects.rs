@@ -1,4 +1,4 @@
-//! Clients that send a change and hang up before it is made.
+//! Clients that send a change over HTTP and disconnect before it is made.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::support::{Broker, Folder, until};
 const BASIC: &str = "Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF";
 /// Changes of each kind.
 const CHANGES: u32 = 60;
-/// Each client hangs up so much later than the one before.
+/// Each client disconnects so much later than the one before.
 const STEP: Duration = Duration::from_micros(50);
 
 fn connect(broker: &Broker) -> TcpStream {
@@ -40,8 +40,8 @@ fn ask(broker: &Broker, request: &str, body: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_change_that_is_made_is_noted_though_its_client_hangs_up() {
-    let folder = Folder::new("hang-up");
+fn a_change_that_is_made_is_noted_though_its_client_disconnects() {
+    let folder = Folder::new("early-disconnects");
     folder.write("ferrybus.toml", "listen = [\"127.0.0.1:0\"]\nshards = 2\ndurability = \"fsync\"\n");
     let log = folder.0.join("log");
     let broker = Broker::logged(&folder.0, &["--log-level", "info"], &log);
@@ -56,7 +56,7 @@ fn a_change_that_is_made_is_noted_though_its_client_hangs_up() {
         for number in 0..CHANGES {
             let mut stream = connect(&broker);
             send(&mut stream, &format!("PUT {}", path(number)), body);
-            // It hangs up before its request is looked at, in the middle of it, or after it.
+            // It disconnects before its request is looked at, in the middle of it, or after it.
             let begun = Instant::now();
             while begun.elapsed() < STEP * number {
                 std::hint::spin_loop();
