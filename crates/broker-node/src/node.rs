@@ -173,7 +173,7 @@ impl Node {
         let mut more = self.namespaces.work_all(round, has_time, &mut self.output);
         more |= has_time && self.compact();
         let until = self.close_round(now);
-        // Where the journal is in memory no write brings back a namespace that had its share of what may wait for one.
+        // A journal in memory has no write that would bring back a namespace that had its share of what may wait for one.
         let is_written = self.output.journal.durable() >= until;
         more || (is_written && self.namespaces.has_ready() && !self.has_reading())
     }
