@@ -3,7 +3,8 @@
 //! Invariant: a node asks nobody else, so that replication has one place to begin.
 //!
 //! Alone, a node answers for what its own disk has synced. In a replicated shard a majority of the replicas has to have
-//! synced it, and the node has to be the leader.
+//! synced it, and the node has to be the leader. Effects are everything that a client is told; views of a core, for figures
+//! and lists of an operator, show what the own disk may not have yet, and ask nobody.
 
 use std::fmt::Debug;
 

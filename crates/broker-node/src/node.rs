@@ -264,10 +264,14 @@ impl Node {
     /// Effects that may be shown now. Call until it returns `None`.
     pub fn poll_effects(&mut self) -> Option<Released> {
         loop {
+            // Asked before each effect: a node that has lost its right to answer keeps what was released before.
+            if !self.agreement.may_answer() {
+                return None;
+            }
             if let Some(released) = self.released.pop_front() {
                 return Some(released);
             }
-            if self.failed() || !self.agreement.may_answer() {
+            if self.failed() {
                 return None;
             }
             let round = self.durability_queue.pop(self.agreed())?;

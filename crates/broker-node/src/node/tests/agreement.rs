@@ -101,3 +101,34 @@ fn what_is_agreed_comes_in_order_and_the_rest_waits() {
     agreement.agreed.store(u64::MAX, Ordering::Relaxed);
     assert_eq!(bench.effects().len(), 1);
 }
+
+#[test]
+fn a_node_that_loses_its_right_to_answer_keeps_what_was_released_and_not_yet_told() {
+    let (mut bench, agreement) = bench();
+    agreement.agreed.store(u64::MAX, Ordering::Relaxed);
+    // Refusals need no record: they are released when their rounds end.
+    let missing = || EntityPath { entity: "missing".into(), sub_queue: SubQueue::Main };
+    let open =
+        |producer| Command::OpenProducer { producer: LinkId(producer), path: missing(), auto_create: false };
+    for producer in 4..7 {
+        bench.handle(vec![open(producer)]);
+    }
+    agreement.mute.store(true, Ordering::Relaxed);
+    assert!(bench.node.poll_effects().is_none(), "the rounds have ended, and nobody was told yet");
+    agreement.mute.store(false, Ordering::Relaxed);
+    assert!(bench.node.poll_effects().is_some());
+    agreement.mute.store(true, Ordering::Relaxed);
+    assert!(bench.node.poll_effects().is_none(), "the first of them was told before");
+    agreement.mute.store(false, Ordering::Relaxed);
+    assert_eq!(bench.effects().len(), 2);
+
+    // The same for effects that waited for the disk.
+    bench.handle(vec![publish(Some(1))]);
+    bench.handle(vec![publish(Some(2))]);
+    bench.finish_io();
+    assert!(bench.node.poll_effects().is_some());
+    agreement.mute.store(true, Ordering::Relaxed);
+    assert!(bench.node.poll_effects().is_none());
+    agreement.mute.store(false, Ordering::Relaxed);
+    assert_eq!(bench.effects().len(), 1);
+}
