@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use amqp_gateway::{Severity, http_trail};
 use broker_admin::{Answer, Host, Match, Method, Pending, Query, Request, Route, RouteError, Step};
 use broker_auth::{Right, Scope};
-use broker_core::DEFAULT_NAMESPACE;
 use hyper::{
     HeaderMap, Response, StatusCode,
     body::Incoming,
@@ -121,7 +120,7 @@ fn tracked(context: &RequestContext, answer: Answer, host: Option<&HeaderValue>,
     // A client that asks whether something is there is answered that it is not.
     let severity = if answer.status == 404 { Severity::Routine } else { Severity::Warning };
     let (log, text) = (&shared.gateway.refusals, answer.body.concat());
-    log.write(clock::instant(), severity, DEFAULT_NAMESPACE, &condition, &text);
+    log.write(clock::instant(), severity, &context.namespace.name, &condition, &text);
     answer
 }
 

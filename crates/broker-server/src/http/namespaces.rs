@@ -28,6 +28,7 @@ use super::{
     answer::{HttpResponse, Refusal, json_answer},
     context::{RequestContext, host_of},
     core_client::{self, CoreClient},
+    routes::Attempt,
     testing::parse,
 };
 use crate::{
@@ -114,29 +115,30 @@ pub(super) async fn answer(
     let path = request.uri().path().to_owned();
     let resource = Resource::of(&path).ok_or_else(|| Refusal::NotFound(path.clone()))?;
     let action = resource.action(request.method());
-    let admitted = admin::admit_administrator(context, request.headers(), Right::Manage);
-    let who = match admitted {
-        Ok(who) => who,
-        Err(refusal) => {
-            note(context, action, &resource, (refusal.who(), Some(&refusal)));
-            return Err(refusal);
-        }
-    };
+    let who = admin::admit_administrator(context, request.headers(), Right::Manage)?;
     let answered = exchange(context, request, &resource).await;
-    note(context, action, &resource, (Some(&who), answered.as_ref().err()));
+    note(context, action, &resource, (&who, answered.as_ref().err()));
     answered
 }
 
-/// Has a change in the audit log.
+/// The attempt that a request is where nobody is let in.
+pub(super) fn attempt(method: &Method, path: &str) -> Attempt {
+    let resource = Resource::of(path).unwrap_or(Resource::All);
+    let action = resource.action(method).unwrap_or("namespace-read");
+    let (namespace, subject) = resource.subject();
+    Attempt { action, namespace: namespace.to_owned(), subject: subject.to_owned() }
+}
+
+/// Has a change by somebody who was let in in the audit log.
 fn note(
     context: &RequestContext,
     action: Option<&'static str>,
     resource: &Resource,
-    (who, refusal): (Option<&str>, Option<&Refusal>),
+    (who, refusal): (&str, Option<&Refusal>),
 ) {
     let (Some(action), (namespace, subject)) = (action, resource.subject()) else { return };
     let reason = refusal.map(|refusal| format!("status {}", refusal.status().as_u16()));
-    let (from, refused) = (context.from, reason.as_deref());
+    let (who, from, refused) = (Some(who), context.from, reason.as_deref());
     context.shared.audit.write(Entry { who, from, action, namespace, entity: "", subject, refused });
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>)
     if let Err(refusal) = foreign::refuse(context, &request, route == Some(Route::WebSocket)) {
         return refused(context, &request, route.is_some() || is_ours(request.uri()), &refusal);
     }
-    let attempt = route.and_then(|route| route.administration(request.method()));
+    let attempt = route.and_then(|route| route.administration(&request));
     let answered = match route {
         Some(Route::Clock) => testing::clock(context, &request),
         Some(Route::Advance) => testing::advance(context, request).await,
@@ -60,13 +60,12 @@ pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>)
 }
 
 /// Has a refused attempt in the audit log.
-fn note_refused(context: &RequestContext, attempt: Option<(&'static str, String)>, refusal: &Refusal) {
-    let wanted = attempt.as_ref().map(|(action, subject)| format!("{action} {subject}"));
-    let wanted = wanted.as_deref().unwrap_or("read").trim_end();
-    if context.note_refused_login(refusal, None, "", wanted) {
+fn note_refused(context: &RequestContext, attempt: Option<Attempt>, refusal: &Refusal) {
+    let wanted = attempt.as_ref().map_or_else(|| "read".to_owned(), Attempt::in_words);
+    if context.note_refused_login(refusal, None, "", &wanted) {
         return;
     }
-    if let Some((action, subject)) = attempt
+    if let Some(Attempt { action, namespace, subject }) = attempt
         && refusal.is_of_rights()
     {
         let reason = format!("status {}", refusal.status().as_u16());
@@ -75,7 +74,7 @@ fn note_refused(context: &RequestContext, attempt: Option<(&'static str, String)
             who,
             from,
             action,
-            namespace: "",
+            namespace: &namespace,
             entity: "",
             subject: &subject,
             refused,
@@ -106,9 +105,28 @@ fn refused(
     if is_ours { refusal.answer() } else { admin::refused(context, request, refusal) }
 }
 
+/// A request that administers something, as the audit log tells it where it is refused.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Attempt {
+    pub(super) action: &'static str,
+    /// Empty for what is about the whole broker.
+    pub(super) namespace: String,
+    pub(super) subject: String,
+}
+
+impl Attempt {
+    /// Action and object in one text.
+    fn in_words(&self) -> String {
+        let words = [self.action, self.namespace.as_str(), self.subject.as_str()];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        words.join(" ")
+    }
+}
+
 impl Route {
     /// Action and object in the audit log; `None` for requests that administer nothing.
-    fn administration(self, method: &Method) -> Option<(&'static str, String)> {
+    fn administration<B>(self, request: &Request<B>) -> Option<Attempt> {
+        let method = request.method();
         let read = *method == Method::GET;
         let (action, subject) = match self {
             Self::Clock => ("clock-read", String::new()),
@@ -120,10 +138,10 @@ impl Route {
             Self::Limits => ("limits-read", String::new()),
             Self::Connections => ("connection-list", String::new()),
             Self::Connection(id) => ("connection-close", id.to_string()),
-            // Requests for namespaces are logged with the namespace that they are about.
-            Self::Namespaces | Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
+            Self::Namespaces => return Some(namespaces::attempt(method, request.uri().path())),
+            Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
         };
-        Some((action, subject))
+        Some(Attempt { action, namespace: String::new(), subject })
     }
 }
 

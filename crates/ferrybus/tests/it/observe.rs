@@ -150,7 +150,86 @@ fn each_thing_that_an_administrator_does_is_in_the_audit_log() {
         );
         let (who, result) = if *is_good { ("RootManageSharedAccessKey", "done") } else { ("", "refused") };
         assert_eq!((line["who"].as_str(), line["result"].as_str()), (Some(who), Some(result)), "{command}");
+        let is_of_broker = ["clock", "fault"].iter().any(|word| command.starts_with(word)) && *is_good;
+        assert_eq!(line["namespace"], if is_of_broker { "" } else { "default" }, "{command}");
     }
+}
+
+#[test]
+fn each_change_of_a_namespace_and_in_it_is_in_the_audit_log_with_its_name() {
+    let folder = Folder::new("audit-namespaces");
+    let log = folder.0.join("log");
+    let config = "[[key]]\nname = \"root\"\nkey = \"root-secret\"\nrights = [\"manage\"]\n\
+         [[key]]\nname = \"till\"\nkey = \"till-secret\"\nrights = [\"send\"]\n";
+    folder.write("ferrybus.toml", config);
+    let serve = ["--listen", "127.0.0.1:0", "--durability", "none", "--log-level", "info"];
+    let broker = Broker::logged(&folder.0, &[&serve[..], &["--log-format", "json"]].concat(), &log);
+    let run = |who: &str, key: &str, line: &str| {
+        let place = &broker.addresses[0];
+        let string = format!(
+            "Endpoint=sb://{place};SharedAccessKeyName={who};SharedAccessKey={key};UseDevelopmentEmulator=true"
+        );
+        let words: Vec<&str> = line.split(' ').chain(["--connection-string", &string]).collect();
+        ferrybus(&folder.0, &words)
+    };
+    let set = |reason| Some(["namespace-set", "team-a", "", "", reason]);
+    let key = |action, reason| Some([action, "team-a", "", "app", reason]);
+    // The name of the key (none: `root`, with a wrong text), the command line, and what is told of it: action, namespace, entity, subject, and the reason of a refusal.
+    let cases = [
+        ("root", "namespace create team-a --max-entities 9", set("")),
+        ("root", "namespace create team-a --max-entities 8", set("status 412")),
+        ("root", "namespace set team-a --weight 2", set("")),
+        ("till", "namespace create team-a", set("status 403")),
+        ("root", "namespace list", None),
+        ("till", "namespace list", Some(["namespace-read", "", "", "", "status 403"])),
+        ("till", "namespace show team-a", Some(["namespace-read", "team-a", "", "", "status 403"])),
+        ("", "namespace create team-b", Some(["login", "default", "", "namespace-set team-b", "wrong_key"])),
+        ("", "namespace list", Some(["login", "default", "", "namespace-read", "wrong_key"])),
+        ("root", "namespace key create team-a app --rights manage", key("namespace-key-set", "")),
+        ("app", "queue create orders --namespace team-a", Some(["create", "team-a", "orders", "", ""])),
+        ("root", "queue create orders", Some(["create", "default", "orders", "", ""])),
+        ("app", "send orders --body tea --count 3 --namespace team-a", None),
+        ("app", "purge orders --namespace team-a", Some(["purge", "team-a", "orders", "3 messages", ""])),
+        ("root", "namespace key delete team-a app", key("namespace-key-delete", "")),
+        ("root", "namespace key delete team-a app", key("namespace-key-delete", "status 404")),
+        (
+            "root",
+            "namespace delete default --yes",
+            Some(["namespace-delete", "default", "", "", "status 400"]),
+        ),
+        ("root", "namespace delete team-a --yes", Some(["namespace-delete", "team-a", "", "", ""])),
+    ];
+    let mut app = String::new();
+    for (who, line, told) in &cases {
+        let key = if *who == "app" { app.clone() } else { format!("{who}-secret") };
+        let output = run(if who.is_empty() { "root" } else { who }, &key, line);
+        let is_good = told.is_none_or(|told| told[4].is_empty());
+        assert_eq!(code(&output), i32::from(!is_good), "{line}: {}", stderr(&output));
+        if line.starts_with("namespace key create") {
+            let string = stdout(&output);
+            let text = string.trim_end().split(';').find_map(|part| part.strip_prefix("SharedAccessKey="));
+            app = text.unwrap().to_owned();
+        }
+    }
+    assert!(broker.stop().success());
+    let told: Vec<_> = lines(&log, "ferrybus::audit")
+        .iter()
+        // A purge asks until nothing is left.
+        .filter(|line| line["subject"] != "0 messages")
+        .map(|line| {
+            ["who", "result", "action", "namespace", "entity", "subject", "reason"]
+                .map(|field| line[field].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let expected: Vec<_> = cases
+        .iter()
+        .filter_map(|(who, _, told)| {
+            let [action, namespace, entity, subject, reason] = (*told)?;
+            let result = if reason.is_empty() { "done" } else { "refused" };
+            Some([*who, result, action, namespace, entity, subject, reason].map(str::to_owned))
+        })
+        .collect();
+    assert_eq!(told, expected);
 }
 
 /// Asks a thousand times on one connection, and is refused each time.
