@@ -14,7 +14,7 @@ const FILE: &str = "docs/requirements.md";
 const CHECKLIST: &str = "docs/features/amqp-engine.md";
 
 /// Families of statements; a row begins with one of them.
-const FAMILIES: [&str; 6] = ["SET-", "TXN-", "EXP-", "SEQ-", "RTTL-", "CARD-"];
+const FAMILIES: [&str; 9] = ["SET-", "TXN-", "EXP-", "SEQ-", "RTTL-", "CARD-", "DYN-", "ADDR-", "NS-"];
 
 /// One statement and the names in its last column.
 #[derive(Debug, Eq, PartialEq)]
