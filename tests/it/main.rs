@@ -61,7 +61,11 @@ mod namespace_limits;
 #[cfg(test)]
 mod namespace_limits_websocket;
 #[cfg(test)]
+mod namespace_locks;
+#[cfg(test)]
 mod namespace_names;
+#[cfg(test)]
+mod namespace_views;
 #[cfg(test)]
 mod namespaces;
 #[cfg(test)]

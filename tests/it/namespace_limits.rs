@@ -33,6 +33,7 @@ use crate::{
 };
 
 mod dynamic_nodes;
+mod in_flight;
 mod session_states;
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
@@ -348,35 +349,6 @@ fn sends_beyond_the_rate_are_answered_later_and_none_is_refused() {
         }
         assert_eq!(other.metric("send_waits_total"), Some(0), "{case}");
     }
-}
-
-#[test]
-fn what_is_more_than_a_namespace_may_have_in_flight_is_taken_in_its_turn() {
-    let broker = broker();
-    let team = Team::create(&broker, "team-a");
-    team.limit(&json!({ "max_in_flight_bytes": 1 << 20 }));
-    assert_eq!(team.limit_metric("max_in_flight_bytes"), Some(1 << 20));
-    // Twelve times as much as the limit by each of three clients, and all of it before an answer is read.
-    let text = long_text(60_000);
-    let texts = vec![text.as_str(); 200];
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut client = team.plain();
-                client.sender(2, QUEUE);
-                client.accepted(2, &texts);
-            });
-        }
-        scope.spawn(|| {
-            let mut sdk = team.sdk(&GO);
-            let channel = sdk.sender(QUEUE);
-            sdk.send_all(channel, &vec![text.clone(); 200]);
-        });
-    });
-    assert_eq!((team.usage("in_flight_bytes"), team.metric("in_flight_bytes")), (0, Some(0)));
-    let mut reader = team.plain();
-    reader.receiver(3, QUEUE, None);
-    assert_eq!(reader.receive(3, 600).len(), 600);
 }
 
 fn with_id(id: &str) -> Bytes {

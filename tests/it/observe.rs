@@ -26,6 +26,8 @@ use crate::{
     token_hosts::plan,
 };
 
+mod namespaces;
+
 /// The value of one sample.
 fn sample(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
