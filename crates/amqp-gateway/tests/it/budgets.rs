@@ -14,6 +14,7 @@ use testkit::{Script, data};
 use crate::{
     harness::{TOKEN, World, status},
     subscribers::{self, NAMED, selecting},
+    token_logins::{self, JWT},
 };
 
 /// One thing that a client sends as one frame, with a number to do it with.
@@ -240,6 +241,30 @@ fn costs_follow_from_what_is_asked_for() {
     assert!(add_rule > bad_token + Work::of_sql(0).0, "{add_rule}: it was compiled");
     let settled = [0, 4, 8].map(|number| cost(&[(3, number)]));
     assert_eq!(settled, [1, 2, 3].map(|deliveries| message * deliveries), "deliveries of one disposition");
+}
+
+#[test]
+fn a_token_of_an_identity_provider_costs_the_check_of_its_signature_if_one_is_made() {
+    let cost = |token: &str| {
+        let mut world = token_logins::world();
+        let client = world.service_bus();
+        let before = world.clients[client].gateway.work_done();
+        world.put_token(client, "sb://localhost/q", token);
+        let reply = world.transfers(client).pop().unwrap();
+        (world.clients[client].gateway.work_done().0 - before.0, status(&reply.1, "status-code"))
+    };
+    let (signed, signature) = JWT.rsplit_once('.').unwrap();
+    let forged = format!("{signed}.{}", signature.replacen('n', "m", 1));
+    let (unchecked, _) = cost("no token");
+    for (token, expected) in [(JWT, 202), (&*forged, 401)] {
+        let (work, status) = cost(token);
+        assert_eq!(status, expected);
+        assert!(work >= unchecked + Work::SIGNATURE_CHECK.0, "{work}, without a check {unchecked}");
+    }
+    // Nothing is checked that no provider has signed.
+    let (unknown, status) = cost("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2Vsc2V3aGVyZSJ9.AAAA");
+    assert_eq!(status, 401);
+    assert!(unknown < Work::SIGNATURE_CHECK.0, "{unknown}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The log of the real process as an operator reads it: refused log-ins, connections, refusals, clients of other protocols.
 
+mod namespaces;
+
 use std::{
     fs::{self, File},
     io::Write,

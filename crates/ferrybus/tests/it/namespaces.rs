@@ -3,6 +3,9 @@
 //! Invariant: the script is the documented interface (docs/features/namespaces.md); it proves nothing about a broker.
 
 mod early_disconnects;
+mod forwarding;
+#[cfg(target_os = "linux")]
+mod idle;
 mod principals;
 mod served;
 

@@ -238,3 +238,39 @@ fn the_last_connections_are_shared_by_weight_where_there_is_more_than_one_namesp
     let refused = [&default, &first, &second].map(|namespace| namespace.refused_for_share());
     assert_eq!((refused, default.refused_connections()), ([1, 1, 0], 0));
 }
+
+/// Shards with these numbers of connections and namespaces.
+fn shard_loads(loads: &[(usize, usize)]) -> ShardLoads {
+    let executor = |shard| Arc::new(Executor::new(shard, Arc::default(), Arc::default()));
+    let loads: Vec<_> = (0..).zip(loads).map(|(shard, load)| (*load, executor(shard))).collect();
+    ShardLoads { first: Arc::clone(&loads[0].1), loads }
+}
+
+#[test]
+fn a_new_namespace_goes_to_the_shard_with_the_fewest_connections_and_among_those_the_fewest_namespaces() {
+    let taken = |loads: &[(usize, usize)], count| {
+        let mut loads = shard_loads(loads);
+        (0..count).map(|_| loads.take_least().shard()).collect::<Vec<_>>()
+    };
+    // Each that was given counts as a namespace more, and where two shards have the same, the lower number is taken.
+    assert_eq!(taken(&[(5, 1), (0, 9), (0, 2)], 10), [2, 2, 2, 2, 2, 2, 2, 1, 2, 1]);
+    assert_eq!(taken(&[(0, 3), (0, 3), (0, 3)], 4), [0, 1, 2, 0]);
+    assert_eq!(taken(&[(1, 0), (0, 7)], 2), [1, 1]);
+    assert_eq!(taken(&[(9, 9)], 2), [0, 0]);
+}
+
+#[test]
+fn the_loads_of_the_shards_are_the_connections_and_namespaces_that_live_in_them() {
+    let (directory, first) = directory(false, &[]);
+    let second = Arc::new(Executor::new(1, Arc::default(), Arc::default()));
+    let shards = Shards::new([Arc::clone(&first), Arc::clone(&second)]);
+    let next = || directory.loads(&shards).take_least().shard();
+    // The default namespace lives in the first.
+    assert_eq!(next(), 1);
+    let in_second = directory.apply(definition(1, "team-a", &[]), &second).unwrap();
+    assert_eq!(next(), 0);
+    let _of_default = directory.of_default().admit(None).unwrap();
+    assert_eq!(next(), 1, "connections come before namespaces");
+    let _of_second = [in_second.admit(None).unwrap(), in_second.admit(None).unwrap()];
+    assert_eq!(next(), 0);
+}

@@ -16,7 +16,7 @@ pub(super) struct Service {
     pub(super) broker: Broker,
 }
 
-const TEAMS: &str = r#"
+pub(super) const TEAMS: &str = r#"
     listen = ["127.0.0.1:0"]
     listen_http = []
     durability = "os"
@@ -49,7 +49,7 @@ const TEAMS: &str = r#"
 "#;
 
 impl Service {
-    fn start(name: &str, configuration: &str, arguments: &[&str]) -> Self {
+    pub(super) fn start(name: &str, configuration: &str, arguments: &[&str]) -> Self {
         let folder = Folder::new(name);
         folder.write("ferrybus.toml", configuration);
         Self::start_in(folder, arguments)
@@ -98,7 +98,7 @@ impl Service {
     }
 
     /// The same in this namespace, by its name.
-    fn run_in(&self, namespace: &str, key: &str, line: &str) -> Output {
+    pub(super) fn run_in(&self, namespace: &str, key: &str, line: &str) -> Output {
         self.at("127.0.0.1", key, &format!("{line} --namespace {namespace}"))
     }
 
@@ -218,6 +218,33 @@ fn a_reload_adds_namespaces_with_their_entities_and_takes_only_keys_away() {
     assert_eq!((&shown["from_file"], &shown["usage"]["entities"]), (&false.into(), &1.into()));
     service.reload(&with_c);
     assert!(good(&service.run_in("team-c", "c", "peek parcels")).contains("one"));
+}
+
+#[test]
+fn a_reload_changes_the_limits_of_a_namespace_of_the_file_at_once() {
+    let limited = |entities: u32| {
+        let name = "name = \"team-a\"\n";
+        TEAMS.replacen(name, &format!("{name}    max_entities = {entities}\n"), 1)
+    };
+    let service = Service::start("namespaces-limits", &limited(2), &[]);
+    let create = |queue: &str| service.run_in("team-a", "a", &format!("queue create {queue}"));
+    let limit = || service.shown("team-a")["limits"]["max_entities"].clone();
+    good(&create("second"));
+    refused(&create("third"), "The limit of 2 entities is reached");
+    service.reload(&limited(3));
+    until(|| limit() == 3);
+    good(&create("third"));
+    refused(&create("fourth"), "The limit of 3 entities is reached");
+    // Fewer than there are: they stay, and no other is created.
+    service.reload(&limited(1));
+    until(|| limit() == 1);
+    refused(&create("fourth"), "The limit of 1 entities is reached");
+    let shown = service.shown("team-a");
+    assert_eq!((&shown["usage"]["entities"], &shown["from_file"]), (&3.into(), &true.into()));
+    service.reload(TEAMS);
+    until(|| limit().is_null());
+    good(&create("fourth"));
+    assert!(!service.log().contains("that needs a restart"), "{}", service.log());
 }
 
 #[test]
