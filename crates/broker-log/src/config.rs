@@ -37,9 +37,10 @@ pub struct JournalConfig {
     /// Part of the identity of every new segment. The server passes a random number, so that no client can send a
     /// payload that recovery would take for a piece of the journal. Tests pass any number.
     pub salt: u64,
-    /// Number of the shard whose journal this is. The mark at the beginning of each segment names it.
+    /// Number of the shard whose journal this is. The mark at the beginning of each segment names it, and a journal whose marks
+    /// name another is refused.
     pub shard: u32,
-    /// Random id of the node that owns the data folder; 0: none. The marks name it.
+    /// Random id of the node that owns the data folder; 0: none. The marks name it; a journal whose marks name another opens.
     pub node: u64,
     /// Time of the opening, in milliseconds since 1970. See [`crate::Journal::set_time`].
     pub opened_at: u64,

@@ -152,6 +152,16 @@ pub enum RecoveryError {
         offset: u64,
         part: NewerPart,
     },
+    /// It is the journal of another shard: its folder was copied or renamed. Nothing was changed.
+    #[error(
+        "`{file}` belongs to the journal of shard {found} and lies in the folder of shard {expected}: a folder was copied or renamed"
+    )]
+    OtherShard {
+        file: FileId,
+        /// The shard that the mark of the segment names.
+        found: u32,
+        expected: u32,
+    },
     #[error("{action}{}: {message}", .file.map_or_else(String::new, |file| format!(" `{file}`")))]
     Disk {
         action: &'static str,

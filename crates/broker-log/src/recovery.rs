@@ -53,6 +53,7 @@ pub fn read<D: Disk + 'static>(
         return Ok(ReadJournal { disk, config, found: None });
     }
     let mut inventory = inventory(&disk)?;
+    inventory.demand_shard(config.shard)?;
     let tip = Tip::find(&disk, &inventory)?;
     let live = Live::select(&mut inventory, &tip)?;
     let replay = Replay::run(&disk, &config, &live, &tip, sink)?;

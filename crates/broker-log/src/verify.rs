@@ -73,7 +73,7 @@ pub(crate) fn verify_journal(disk: &dyn Disk) -> Result<VerifiedJournal, Recover
     let mut idle = std::mem::take(&mut inventory.spares);
     for (file, length) in std::mem::take(&mut inventory.unknown) {
         match Scanner::orphan(disk, file, length)? {
-            Some(header) => present.push((SegmentFile { file, length, header }, true)),
+            Some(header) => present.push((SegmentFile { file, length, header, mark: None }, true)),
             None => idle.push((file, length)),
         }
     }

@@ -60,3 +60,11 @@ pub enum StartError {
     #[error("the journal failed while starting")]
     Journal,
 }
+
+impl StartError {
+    /// Whether a folder has the journal of another shard: it was copied or renamed.
+    #[must_use]
+    pub const fn is_other_shard(&self) -> bool {
+        matches!(self, Self::Recovery(RecoveryError::Journal(broker_log::RecoveryError::OtherShard { .. })))
+    }
+}

@@ -77,6 +77,10 @@ fn not_started(error: StartError, data_dir: &Path) -> Failure {
             "this machine does not have that address; `--listen [::]:5672` takes every address it has"
                 .to_owned()
         }
+        ref error if error.is_other_shard() => format!(
+            "each shard but the first has its folder `shard-N` below `{}`: put the folders back where they were",
+            data_dir.display()
+        ),
         StartError::Recovery(_) => format!(
             "`ferrybus journal check {}` says what is wrong and what a repair would lose",
             data_dir.display()

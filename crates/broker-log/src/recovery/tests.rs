@@ -294,3 +294,5 @@ fn a_file_that_was_created_just_before_the_process_ended_is_made_durable_before_
     disk.crash();
     assert!(open(&disk).1 == expected, "records are gone with their file");
 }
+
+mod shard;

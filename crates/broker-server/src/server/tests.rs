@@ -261,4 +261,5 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     assert!(started.elapsed() < Duration::from_secs(30));
 }
 
+mod marks;
 mod shares;

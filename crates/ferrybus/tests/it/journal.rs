@@ -160,3 +160,25 @@ fn a_folder_without_a_journal_is_misuse_and_stays_as_it_is() {
     assert_eq!(fs::read_dir(folder.0.join("empty")).unwrap().count(), 0);
     assert!(!folder.0.join("missing").exists());
 }
+
+#[test]
+fn a_broker_refuses_folders_of_shards_that_changed_places_and_says_what_to_do() {
+    let folder = Folder::new("journal-swapped");
+    folder.write("ferrybus.toml", "shards = 3\n");
+    Broker::start(&folder.0, &SERVE).kill();
+    let data = folder.0.join("data");
+    for (from, to) in [("shard-1", "aside"), ("shard-2", "shard-1"), ("aside", "shard-2")] {
+        fs::rename(data.join(from), data.join(to)).unwrap();
+    }
+    let refused = ferrybus(&folder.0, &[&["serve"], &SERVE[..]].concat());
+    assert_ne!(code(&refused), 0);
+    let text = stderr(&refused);
+    assert!(
+        text.contains("belongs to the journal of shard") && text.contains("put the folders back"),
+        "{text}"
+    );
+    for (from, to) in [("shard-1", "aside"), ("shard-2", "shard-1"), ("aside", "shard-2")] {
+        fs::rename(data.join(from), data.join(to)).unwrap();
+    }
+    Broker::start(&folder.0, &SERVE).kill();
+}

@@ -75,6 +75,14 @@ fn only_segment_files_are_listed() {
     for name in ["1.segment", "00000001.segment.bak", "note.txt", "-0000001.segment", "+0000002.segment"] {
         fs::write(scratch.0.join(name), b"x").unwrap();
     }
+    // The other names of the folder, each with what looks like a segment below it.
+    for name in ["meta", "shard-1", "shard-63", "format-1", "migrating"] {
+        fs::create_dir(scratch.0.join(name)).unwrap();
+        fs::write(scratch.0.join(name).join("00000001.segment"), b"x").unwrap();
+    }
+    for name in ["vote", "node", "node.new", "00000001.segment-8192-0.cut"] {
+        fs::write(scratch.0.join(name), b"x").unwrap();
+    }
     disk.create(FILE, 0).unwrap();
     assert_eq!(disk.list().unwrap(), [(FILE, 0)]);
     disk.delete(FILE).unwrap();
