@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use broker_core::{Delivery, Effect, PublishError, QueueInfo, QuotaError, Stored, Ticket};
+use broker_core::{
+    CommitError, Delivery, Effect, EntityReport, Fetched, PublishError, QueueInfo, QuotaError, Renewed,
+    SessionError, Stored, Ticket,
+};
 
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Answers {
@@ -25,6 +28,10 @@ impl Answers {
     }
 
     fn add(&mut self, effect: &Effect) {
+        // Bytes that are alive depend on what the journal has cleaned up: a message and its changes become one record.
+        if let Some((ticket, limit)) = over_limit(effect) {
+            return self.answer(ticket, format!("beyond {limit} bytes"));
+        }
         match effect {
             Effect::Published { first, last } => self.add_range("published", *first, *last),
             Effect::Settled { first, last } => self.add_range("settled", *first, *last),
@@ -50,13 +57,34 @@ impl Answers {
                 let messages: Vec<String> = messages.collect();
                 self.answer(*ticket, messages.join(", "));
             }
-            // Bytes that are alive depend on what the journal has cleaned up: a message and its changes become one record.
-            Effect::PublishRefused {
-                ticket,
-                error: PublishError::QuotaExceeded(QuotaError::Namespace { limit, .. }),
-            } => self.answer(*ticket, format!("beyond {limit} bytes")),
+            Effect::Fetched { ticket, messages } => {
+                let messages = messages.iter().map(|Fetched { sequence, lock, stored }| {
+                    format!("{sequence:?} until {:?}: {}", lock.map(|lock| lock.until), text(stored))
+                });
+                let messages: Vec<String> = messages.collect();
+                self.answer(*ticket, messages.join(", "));
+            }
+            Effect::Described { ticket, entities } => {
+                let entities: Vec<String> = entities.iter().map(described).collect();
+                self.answer(*ticket, entities.join(", "));
+            }
+            // Their order follows from the places of their records in the journal.
+            Effect::SessionList { ticket, skip: _, ids } => {
+                let mut ids = ids.clone();
+                ids.sort();
+                self.answer(*ticket, ids.join(", "));
+            }
             Effect::PublishRefused { ticket, .. }
             | Effect::SettleRefused { ticket, .. }
+            | Effect::Renewed(Renewed { ticket, .. })
+            | Effect::Scheduled { ticket, .. }
+            | Effect::Deleted { ticket, .. }
+            | Effect::SessionRenewed { ticket, .. }
+            | Effect::SessionState { ticket, .. }
+            | Effect::SessionRefused { ticket, .. }
+            | Effect::Rules { ticket, .. }
+            | Effect::TransactionDone { ticket }
+            | Effect::TransactionRefused { ticket, .. }
             | Effect::EntityDone { ticket }
             | Effect::RequestRefused { ticket, .. } => self.answer(*ticket, format!("{effect:?}")),
             other => self.others.push(format!("{other:?}")),
@@ -71,6 +99,37 @@ impl Answers {
         let before = self.by_ticket.insert(ticket.0, answer);
         assert_eq!(before, None, "{ticket:?} is answered once");
     }
+}
+
+/// The limit of a namespace's bytes for which something was refused.
+fn over_limit(effect: &Effect) -> Option<(Ticket, u64)> {
+    let (Effect::PublishRefused { ticket, error: PublishError::QuotaExceeded(error) }
+    | Effect::SessionRefused { ticket, error: SessionError::QuotaExceeded(error) }
+    | Effect::TransactionRefused {
+        ticket,
+        error:
+            CommitError::Publish(PublishError::QuotaExceeded(error))
+            | CommitError::Session(SessionError::QuotaExceeded(error)),
+    }) = effect
+    else {
+        return None;
+    };
+    match error {
+        QuotaError::Namespace { limit, .. } => Some((*ticket, *limit)),
+        _ => None,
+    }
+}
+
+/// An entity without its version, which names its queue, and without what a restart forgets.
+fn described(report: &EntityReport) -> String {
+    let EntityReport { name, kind, settings, created_at, updated_at, .. } = report;
+    let EntityReport { active_and_deferred, scheduled, dead_letter, transfer_dead_letter, bytes, .. } =
+        report;
+    let EntityReport { subscriptions, sql_filters, correlation_filters, .. } = report;
+    format!(
+        "{kind:?} {name} {settings:?} {created_at:?} {updated_at:?} {active_and_deferred} {scheduled} {dead_letter} \
+         {transfer_dead_letter} {bytes} {subscriptions} {sql_filters} {correlation_filters}"
+    )
 }
 
 fn delivered(delivery: &Delivery) -> String {

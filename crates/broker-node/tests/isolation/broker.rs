@@ -80,6 +80,9 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
+    /// Bytes that compaction looks at in a round.
+    pub(crate) const CLEAN_BYTES: usize = 2 << 10;
+
     pub(crate) fn new(round_bytes: u64) -> Self {
         let journal = JournalConfig {
             segment_bytes: SEGMENT,
@@ -94,8 +97,11 @@ impl Broker {
     pub(crate) fn with_journal(round_bytes: u64, journal: JournalConfig) -> Self {
         let power = Power::default();
         let disk = FaultyDisk::new(power.clone());
-        let limits =
-            NodeLimits { round_bytes_max: round_bytes, clean_bytes: 2 << 10, ..NodeLimits::default() };
+        let limits = NodeLimits {
+            round_bytes_max: round_bytes,
+            clean_bytes: Self::CLEAN_BYTES,
+            ..NodeLimits::default()
+        };
         let node = start(&disk, journal).expect("an empty disk").with_limits(limits);
         Self { node, disk, journal, power, limits, budgets: Vec::new(), rounds: 0, deletions_resumed: 0 }
     }

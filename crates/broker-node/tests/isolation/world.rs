@@ -11,7 +11,7 @@ use crate::{
     broker::{ADMIN, Broker},
     plan::{Crash, NAMESPACES, Round, Turn},
     state::State,
-    tenant::{QUEUES, Tenant, client},
+    tenant::{ENTITIES, Tenant, client},
 };
 
 pub(crate) const NAMES: [&str; NAMESPACES] = ["red", "green", "blue"];
@@ -176,12 +176,17 @@ impl World {
         match turn {
             Turn::Nothing => Vec::new(),
             Turn::Ask { client, ops, peek } => {
-                let batch = self.tenants[at].batch(*client, ops, *peek, ticket);
-                let own = self.alone[at].tenant.batch(*client, ops, *peek, ticket);
+                let batch = self.tenants[at].batch(self.now, *client, (ops, *peek), ticket);
+                let own = self.alone[at].tenant.batch(self.now, *client, (ops, *peek), ticket);
+                self.ask(at, batch, own)
+            }
+            Turn::Request { client, request } => {
+                let batch = self.tenants[at].request(self.now, *client, request, Ticket(ticket + 1));
+                let own = self.alone[at].tenant.request(self.now, *client, request, Ticket(ticket + 1));
                 self.ask(at, batch, own)
             }
             Turn::DeleteQueue { client: number } => {
-                let (name, ticket) = (QUEUES[*number].into(), Ticket(ticket + 1));
+                let (name, ticket) = (ENTITIES[*number].into(), Ticket(ticket + 1));
                 let commands = vec![Command::DeleteEntity { name, expected: None, ticket }];
                 let batch = Batch { client: client(*number), commands };
                 self.ask(at, batch.clone(), batch)
@@ -307,16 +312,22 @@ impl World {
             ticket(command).is_some_and(|ticket| answered.by_ticket.contains_key(&ticket))
         };
         let answered = batch.commands.iter().rposition(is_answered).map_or(0, |last| last + 1);
+        let mut tried = Vec::new();
         for kept in (answered..=batch.commands.len()).rev() {
             let mut alone = self.alone[at].again();
             let commands = batch.commands[..kept].to_vec();
             alone.give(self.now, Input::Ask(Batch { client: batch.client, commands }));
             alone.give(self.now, Input::Restart);
-            if alone.state(self.now) == found {
+            let state = alone.state(self.now);
+            if state == found {
                 return alone;
             }
+            tried.push(state);
         }
-        panic!("{} is not what {answered} or more of {batch:?} make", NAMES[at]);
+        panic!(
+            "{} is not what {answered} or more of {batch:?} make: {found:#?}, alone: {tried:#?}",
+            NAMES[at]
+        );
     }
 
     /// The own node with the change, if the namespace has kept it, started again.
@@ -334,17 +345,20 @@ impl World {
             matches!(effect, Effect::NamespaceDone { ticket, .. } | Effect::NamespaceRefused { ticket, .. } if *ticket == number)
         });
         let with = [true, false].into_iter().take(if is_answered { 1 } else { 2 });
+        let mut tried = Vec::new();
         for is_kept in with {
             let mut alone = self.alone[at].again();
             if is_kept {
                 alone.give(self.now, Input::Change(command.clone(), number));
             }
             alone.give(self.now, Input::Restart);
-            if (definition(&alone.broker, NAMES[at]), alone.state(self.now)) == found {
+            let state = (definition(&alone.broker, NAMES[at]), alone.state(self.now));
+            if state == found {
                 return alone;
             }
+            tried.push(state);
         }
-        panic!("{command:?} (answered: {is_answered}) was kept by half: {found:?}");
+        panic!("{command:?} (answered: {is_answered}) was kept by half: {found:#?}, alone: {tried:#?}");
     }
 
     /// The clients of a namespace come back.
@@ -400,10 +414,32 @@ fn change_text(effect: &Effect) -> String {
 
 fn ticket(command: &Command) -> Option<u64> {
     match command {
-        Command::CreateEntity { ticket, .. }
+        Command::AddRule { ticket, .. }
+        | Command::CancelScheduled { ticket, .. }
+        | Command::CreateEntity { ticket, .. }
+        | Command::Declare { ticket, .. }
         | Command::DeleteEntity { ticket, .. }
-        | Command::Peek { ticket, .. } => Some(ticket.0),
-        Command::PublishTo { ticket, .. } | Command::Settle { ticket, .. } => ticket.map(|ticket| ticket.0),
+        | Command::DeleteMessages { ticket, .. }
+        | Command::Describe { ticket, .. }
+        | Command::FindEntity { ticket, .. }
+        | Command::GetSessionState { ticket, .. }
+        | Command::ListRules { ticket, .. }
+        | Command::ListSessions { ticket, .. }
+        | Command::Peek { ticket, .. }
+        | Command::ReceiveDeferred { ticket, .. }
+        | Command::RemoveRule { ticket, .. }
+        | Command::RenewLocks { ticket, .. }
+        | Command::RenewSession { ticket, .. }
+        | Command::Schedule { ticket, .. }
+        | Command::SetSessionState { ticket, .. }
+        | Command::SettleByToken { ticket, .. }
+        | Command::ShowRule { ticket, .. }
+        | Command::UpdateEntity { ticket, .. }
+        | Command::UpdateRule { ticket, .. } => Some(ticket.0),
+        Command::Discharge { ticket, .. }
+        | Command::PublishTo { ticket, .. }
+        | Command::Settle { ticket, .. } => ticket.map(|ticket| ticket.0),
+        // Its part of a transaction is done with the others.
         _ => None,
     }
 }

@@ -1,3 +1,5 @@
+mod replay;
+
 use super::*;
 
 const TARGET: Duration = Duration::from_micros(250);
