@@ -31,6 +31,7 @@ use crate::{
 mod access;
 mod admin;
 mod answer;
+mod attempt;
 mod connections;
 mod context;
 mod core_client;

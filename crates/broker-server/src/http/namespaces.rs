@@ -26,9 +26,9 @@ use serde_json::{Map, Value, json};
 use super::{
     admin,
     answer::{HttpResponse, Refusal, json_answer},
+    attempt::Attempt,
     context::{RequestContext, host_of},
     core_client::{self, CoreClient},
-    routes::Attempt,
     testing::parse,
 };
 use crate::{

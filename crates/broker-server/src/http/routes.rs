@@ -11,6 +11,7 @@ use hyper::{Method, Request, Uri, body::Incoming};
 use super::{
     admin,
     answer::{HttpResponse, Refusal},
+    attempt::Attempt,
     connections,
     context::{RequestContext, host_of},
     faults, foreign,
@@ -103,24 +104,6 @@ fn refused(
         refused,
     });
     if is_ours { refusal.answer() } else { admin::refused(context, request, refusal) }
-}
-
-/// A request that administers something, as the audit log tells it where it is refused.
-#[derive(Debug, Eq, PartialEq)]
-pub(super) struct Attempt {
-    pub(super) action: &'static str,
-    /// Empty for what is about the whole broker.
-    pub(super) namespace: String,
-    pub(super) subject: String,
-}
-
-impl Attempt {
-    /// Action and object in one text.
-    fn in_words(&self) -> String {
-        let words = [self.action, self.namespace.as_str(), self.subject.as_str()];
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        words.join(" ")
-    }
 }
 
 impl Route {

@@ -155,6 +155,12 @@ fn each_thing_that_an_administrator_does_is_in_the_audit_log() {
     }
 }
 
+/// The text of the key in a connection string at the end of an output.
+fn key_in(output: &str) -> String {
+    let text = output.trim_end().split(';').find_map(|part| part.strip_prefix("SharedAccessKey="));
+    text.unwrap().to_owned()
+}
+
 #[test]
 fn each_change_of_a_namespace_and_in_it_is_in_the_audit_log_with_its_name() {
     let folder = Folder::new("audit-namespaces");
@@ -206,9 +212,7 @@ fn each_change_of_a_namespace_and_in_it_is_in_the_audit_log_with_its_name() {
         let is_good = told.is_none_or(|told| told[4].is_empty());
         assert_eq!(code(&output), i32::from(!is_good), "{line}: {}", stderr(&output));
         if line.starts_with("namespace key create") {
-            let string = stdout(&output);
-            let text = string.trim_end().split(';').find_map(|part| part.strip_prefix("SharedAccessKey="));
-            app = text.unwrap().to_owned();
+            app = key_in(&stdout(&output));
         }
     }
     assert!(broker.stop().success());
