@@ -36,7 +36,7 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
         warn!("durability is `none`: every message is gone when this process ends");
     }
     if limits.server.testing {
-        warn!("started for testing: whoever may manage the namespace can move the clock and order faults");
+        warn!("started for testing: an administrator can move the clock and order faults");
     }
     let banner = Banner::new(&limits, *log_format);
     let data_dir = limits.server.data_dir.clone();

@@ -1,7 +1,7 @@
 //! Test interface: advances the clock and injects faults.
 //!
-//! Invariant: has an effect only in a broker that was started for testing, and only for clients that may manage the
-//! whole namespace.
+//! Invariant: has an effect only in a broker that was started for testing, and only for administrators of the
+//! installation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -75,7 +75,7 @@ fn time_response(context: &RequestContext, now_ms: u64) -> HttpResponse {
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }
 
-/// Authorizes a client that may manage the namespace, in a broker that was started for testing; returns its identity.
+/// Authorizes an administrator of the installation, in a broker that was started for testing; returns its identity.
 pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
     let shared = &context.shared;
     let (authority, right) = shared.administrators.judge(Right::Manage);
