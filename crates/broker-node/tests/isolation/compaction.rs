@@ -1,14 +1,14 @@
 //! Compaction is the shard's own work: a bounded number of bytes in each round, whichever namespace they are of, and no
 //! namespace waits for it.
 
-use broker_core::{Batch, Command, Delivery, Effect, NamespaceSettings, Outcome, Ticket};
+use broker_core::{Batch, Command, Delivery, Effect, Outcome, Ticket};
 use broker_log::JournalConfig;
-use broker_node::{NamespaceCommand, NamespaceId};
+use broker_node::NamespaceId;
 
 use crate::{
     broker::{Broker, SEGMENT},
     tenant::{client, create, own_link, path, publish, receive},
-    world::{NAMES, id_of},
+    world::create_two,
 };
 
 const NOW: u64 = 1_000_000;
@@ -37,13 +37,7 @@ impl Shard {
             ..JournalConfig::default()
         };
         let mut broker = Broker::with_journal(4 << 20, journal);
-        for name in &NAMES[..2] {
-            let settings = NamespaceSettings::default();
-            let put = NamespaceCommand::Put { name: (*name).into(), settings, uid: 7, only_create: true };
-            broker.change(NOW, put, Ticket(1));
-        }
-        broker.run(NOW, &mut Vec::new()).unwrap();
-        let ids = [0, 1].map(|at| id_of(&broker, NAMES[at]).unwrap());
+        let ids = create_two(&mut broker, NOW);
         let mut shard = Self { broker, ids, clean_bytes: Broker::CLEAN_BYTES as u64 };
         let budget = Command::ByteBudget { limit: u64::MAX, min_bytes: 0 };
         for at in 0..2 {

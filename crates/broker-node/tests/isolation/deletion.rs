@@ -8,7 +8,7 @@ use crate::{
     broker::Broker,
     plan::{Crash, NAMESPACES, Op, Round, Turn},
     tenant::{client, create, publish},
-    world::{NAMES, World, id_of},
+    world::{NAMES, World, create_two, id_of},
 };
 
 const SETTINGS: Turn = Turn::Put { entities: Some(2), bytes: Some(1 << 20), weight: 3, held: true };
@@ -80,13 +80,7 @@ fn a_deletion_that_a_crash_interrupts_goes_on_until_nothing_of_the_namespace_is_
 #[test]
 fn the_deletion_of_a_large_namespace_does_not_hold_up_another_one() {
     let (now, mut broker) = (1_000_000, Broker::new(4 << 20));
-    for name in &NAMES[..2] {
-        let settings = NamespaceSettings::default();
-        let put = NamespaceCommand::Put { name: (*name).into(), settings, uid: 7, only_create: true };
-        broker.change(now, put, Ticket(1));
-    }
-    broker.run(now, &mut Vec::new()).unwrap();
-    let [large, small] = [0, 1].map(|at| id_of(&broker, NAMES[at]).unwrap());
+    let [large, small] = create_two(&mut broker, now);
     let ask = |broker: &mut Broker, id: NamespaceId, commands: Vec<Command>| {
         broker.ask(now, id, Batch { client: client(0), commands });
     };

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use broker_core::{
-    Batch, ClientId, Command, Effect, EntityKind, EntitySettings, LinkId, Message, NamespaceSettings,
-    ReceiveMode, SessionWanted, Ticket, UnsettledPolicy,
+    Batch, ClientId, Command, Effect, EntityKind, EntitySettings, LinkId, Message, ReceiveMode,
+    SessionWanted, Ticket, UnsettledPolicy,
 };
-use broker_node::{NamespaceCommand, NamespaceId};
+use broker_node::NamespaceId;
 
 use crate::{
     broker::Broker,
     tenant::{client, create, path, publish},
-    world::{NAMES, id_of},
+    world::create_two,
 };
 
 const NOW: u64 = 1_000_000;
@@ -89,13 +89,7 @@ impl Release {
     /// A node with two namespaces, whose first one has all that is to be released.
     fn prepare(&self) -> (Broker, [NamespaceId; 2]) {
         let mut broker = Broker::new(4 << 20);
-        for name in &NAMES[..2] {
-            let settings = NamespaceSettings::default();
-            let put = NamespaceCommand::Put { name: (*name).into(), settings, uid: 7, only_create: true };
-            broker.change(NOW, put, Ticket(1));
-        }
-        broker.run(NOW, &mut Vec::new()).unwrap();
-        let ids = [0, 1].map(|at| id_of(&broker, NAMES[at]).unwrap());
+        let ids = create_two(&mut broker, NOW);
         let settings = (self.settings)();
         let session = settings.requires_session.then(|| Box::<str>::from("s"));
         let create_large = Command::CreateEntity {

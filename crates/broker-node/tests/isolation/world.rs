@@ -81,6 +81,17 @@ impl Alone {
     }
 }
 
+/// Creates the first two namespaces beside the default one.
+pub(crate) fn create_two(broker: &mut Broker, now: u64) -> [NamespaceId; 2] {
+    for name in &NAMES[..2] {
+        let settings = NamespaceSettings::default();
+        let put = NamespaceCommand::Put { name: (*name).into(), settings, uid: 7, only_create: true };
+        broker.change(now, put, Ticket(1));
+    }
+    broker.run(now, &mut Vec::new()).unwrap();
+    [0, 1].map(|at| id_of(broker, NAMES[at]).unwrap())
+}
+
 /// Id of the namespace with this name.
 pub(crate) fn id_of(broker: &Broker, name: &str) -> Option<NamespaceId> {
     broker.node.namespaces().find(|view| &*view.definition.name == name).map(|view| view.id)

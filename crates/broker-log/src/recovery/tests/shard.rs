@@ -69,7 +69,7 @@ fn a_journal_that_was_copied_over_that_of_another_shard_is_refused_as_such() {
         }
         let before = contents(&mixed);
         for shard in [1, 2] {
-            // Where the copy covers every file, it is a whole journal of its own shard.
+            // A copy that covers every file is a whole journal of its own shard.
             let is_whole = covered && shard == 2;
             match open_as(&mixed.snapshot(), of(shard, 77)) {
                 Ok(found) => assert!(is_whole && found.len() == 120, "shard {shard}"),

@@ -8,12 +8,12 @@ use crate::{
 };
 
 const NAMESPACES: u32 = 1_000;
-/// What they may cost together. In this build it is 7.0 to 8.5 MB, the more at a start that creates them, and 7 MB in a release build
+/// Memory that they may take together. In this build it is 7.0 to 8.5 MB, the more at a start that creates them, and 7 MB in a release build
 /// (docs/performance.md): the same structures have the same size. Pages of the program file are left out, which come with the first use.
 const MEMORY: u64 = 10 * MIB;
 /// Time for which a broker is left alone.
 const IDLE: Duration = Duration::from_secs(2);
-/// How often that is tried.
+/// Tries, of which one has to cost nothing.
 const TIMES: u32 = 5;
 
 /// A broker with so many namespaces in its file.
