@@ -280,12 +280,12 @@ impl Compactor {
 }
 
 impl CompactionContext<'_> {
-    /// Whether freeing a segment costs next to nothing: its file is better used again at once than after another one
-    /// was written ahead, for its pages are still in memory.
+    /// Whether freeing a segment costs less than to write another file ahead: nothing in it lives, or little, and it is in
+    /// memory or keeps the one behind it, which is dead, from being used again.
     fn is_nearly_dead(&self, oldest: &Segment) -> bool {
         oldest.live == 0
             || (oldest.live <= self.config.segment_bytes / FEW_LIVE_SHARE
-                && self.write_cache.is_held(self.first_record(oldest)))
+                && (self.write_cache.is_held(self.first_record(oldest)) || self.segments.is_second_dead()))
     }
 
     /// Earliest position of the first record of a segment. In memory there are no batches.
@@ -358,7 +358,7 @@ impl Walk {
     }
 }
 
-/// Live bytes up to this share of a segment are moved early, as long as that takes no reading.
+/// Live bytes up to this share of a segment are moved early, as long as that takes no reading or frees another segment, too.
 const FEW_LIVE_SHARE: u64 = 64;
 /// So many segments are no reason to clean.
 const SLACK_SEGMENTS: u64 = 3;

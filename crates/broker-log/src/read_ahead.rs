@@ -5,9 +5,10 @@
 //!
 //! Invariant: the windows are shared by the owners of the records, by weight. At most [`WINDOWS_MAX`] are held, and one more for
 //! each further owner, up to [`WINDOWS_MAX_OF_ALL`]; what they hold is durable and never changes. A window for which somebody
-//! waits stays until it was read from, or its owner has had a turn. A record shares its
-//! window's memory only where a quarter of a window is wanted, of this one or of the one before it: of others it gets a copy,
-//! for it may be kept long after the window.
+//! waits stays until it was read from, or its owner has had a turn. Readers of several queues use the same windows: one stays
+//! until nearly all of it was wanted or its place is needed, and none is read where another one is held or asked for. A record
+//! shares its window's memory only where a quarter of a window is wanted, of this one or of one before it: of others it gets
+//! a copy, for it may be kept long after the window.
 
 mod asked;
 mod reader;
@@ -110,22 +111,23 @@ impl ReadAhead {
             Some(ReadFailure::Short) => return checked(segment, (at, length), None).map(Read::Record),
             None => {}
         }
-        let window_end = self.windows.iter().find(|window| window.holds(at.0)).map(Window::end);
-        if let Some(id) = self.asked.join(reader.owner, (at.0, stored), window_end) {
-            return Ok(Read::Pending(id));
+        Ok(Read::Pending(self.ask_for(segment, (at.0, stored), readable, reader)))
+    }
+
+    /// Asks for a record that is in no window, unless a read was asked for that brings it.
+    fn ask_for(
+        &mut self,
+        segment: &Segment,
+        (at, length): (u64, u64),
+        readable: u64,
+        reader: Reader,
+    ) -> ReadId {
+        let window_end = self.windows.iter().find(|window| window.holds(at)).map(Window::end);
+        if let Some(id) = self.asked.join(reader.owner, (at, length), window_end) {
+            return id;
         }
-        let before = self.take_before(at.0, reader);
-        let (requested_bytes, follows_worthy) = planned(before.as_ref());
-        let end = (at.0 + stored.max(requested_bytes)).min(readable.max(at.0 + stored));
-        let window = WindowPlan {
-            reader,
-            start: at.0,
-            length: end - at.0,
-            requested_bytes,
-            follows_worthy,
-            is_ahead: false,
-        };
-        Ok(Read::Pending(self.asked.ask(segment, window, Some(stored))))
+        let window = self.plan((at, length), readable, reader);
+        self.asked.ask(segment, window, Some(length))
     }
 
     /// The window that should be read now because a reader goes on in order; its place is to be looked up.
@@ -135,8 +137,13 @@ impl ReadAhead {
 
     /// Asks for a window that lies ahead of a reader, of `segment`; everything before `readable` is on disk and final.
     pub(crate) fn ask_ahead(&mut self, segment: &Segment, mut window: WindowPlan, readable: u64) {
-        window.length = window.length.min(readable.saturating_sub(window.start));
-        if window.length > 0 && !self.asked.has(window.reader.owner, window.start) {
+        let (owner, start) = (window.reader.owner, window.start);
+        if self.windows.iter().any(|held| held.holds(start)) || self.asked.brings(owner, start) {
+            return;
+        }
+        let end = readable.min(self.next_start(owner, start).unwrap_or(u64::MAX));
+        window.length = window.length.min(end.saturating_sub(start));
+        if window.length > 0 {
             self.asked.ask(segment, window, None);
         }
     }
@@ -205,21 +212,11 @@ impl ReadAhead {
             return Ok(Some(record));
         }
         self.count_read(reader.owner);
-        let before = self.take_before(at, reader);
-        let (requested_bytes, follows_worthy) = planned(before.as_ref());
-        let end = (at + length.max(requested_bytes)).min(readable.max(at + length));
-        let length_to_end = usize::try_from(end - at).unwrap_or(usize::MAX);
-        let piece = disk.read_piece(segment.file, at - segment.base, length_to_end)?;
+        let plan = self.plan((at, length), readable, reader);
+        let bytes = usize::try_from(plan.length).unwrap_or(usize::MAX);
+        let piece = disk.read_piece(segment.file, at - segment.base, bytes)?;
         self.waits += 1;
         self.counts_of(reader.owner).bytes += piece.len() as u64;
-        let plan = WindowPlan {
-            reader,
-            start: at,
-            length: end - at,
-            requested_bytes,
-            follows_worthy,
-            is_ahead: false,
-        };
         let mut window = self.window(plan, piece.into());
         let record = window.record(at, length);
         self.keep(window);
@@ -234,7 +231,7 @@ impl ReadAhead {
         let reads = self.reads;
         if self.windows.get(index)?.is_ahead {
             // The reader has left the window before this one.
-            index = self.drop_before(index);
+            index = self.leave_before(index);
         }
         let window = self.windows.get_mut(index)?;
         window.used = reads;
@@ -266,32 +263,50 @@ impl ReadAhead {
         Some(record.freeze())
     }
 
-    /// Drops the window that a reader has left for the one at `index`, which was read ahead of it. Returns the new index.
-    fn drop_before(&mut self, index: usize) -> usize {
+    /// A reader has left a window for the one at `index`, which was read ahead of it: the old one goes if it is used up. Returns
+    /// the new index.
+    fn leave_before(&mut self, index: usize) -> usize {
         let Some(window) = self.windows.get_mut(index) else { return index };
         window.is_ahead = false;
         let (owner, start) = (window.reader.owner, window.start);
         let is_before =
             |window: &Window| window.reader.owner == owner && window.end() == start && !window.is_pinned;
         let Some(before) = self.windows.iter().position(is_before) else { return index };
-        let may_share = self.windows.remove(before).may_share_memory();
-        let index = if before < index { index - 1 } else { index };
+        let Some(window) = self.windows.get(before) else { return index };
+        let (may_share, is_used_up) = (window.may_share_memory(), window.is_used_up());
+        let index = if is_used_up && before < index { index - 1 } else { index };
+        if is_used_up {
+            self.windows.remove(before);
+        }
         if let Some(window) = self.windows.get_mut(index) {
             window.follows_worthy = may_share;
         }
         index
     }
 
-    /// Takes out the window behind which a reader goes on at `at`.
-    fn take_before(&mut self, at: u64, reader: Reader) -> Option<Window> {
-        let goes_on = |window: &Window| {
-            window.reader.owner == reader.owner
-                && window.start < at
-                && at <= window.end() + SKIP_BYTES
-                && !window.is_pinned
+    /// The window to read for a record that is in none. It ends where the next one begins. Its length is that which the best
+    /// window near the record was worth: the last one may be new, and wanted by readers that have not come to it.
+    fn plan(&mut self, (at, length): (u64, u64), readable: u64, reader: Reader) -> WindowPlan {
+        let is_near = |window: &&Window| {
+            window.reader.owner == reader.owner && window.start < at && at <= window.end() + SKIP_BYTES
         };
-        let before = self.windows.iter().position(goes_on)?;
-        Some(self.windows.swap_remove(before))
+        let near = self.windows.iter().filter(is_near);
+        let best = near.max_by_key(|window| (window.next_bytes(), window.served_bytes));
+        let requested_bytes = best.map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+        let follows_worthy = best.is_some_and(Window::may_share_memory);
+        let owner = reader.owner;
+        self.windows.retain(|window| {
+            window.reader.owner != owner || window.start > at || window.is_pinned || !window.is_used_up()
+        });
+        let next = self.next_start(reader.owner, at).unwrap_or(u64::MAX);
+        let end = (at + requested_bytes).min(next).min(readable).max(at + length);
+        WindowPlan { reader, start: at, length: end - at, requested_bytes, follows_worthy, is_ahead: false }
+    }
+
+    /// Beginning of the first window behind `at` that is held, or asked for by the owner.
+    fn next_start(&self, owner: Owner, at: u64) -> Option<u64> {
+        let held = self.windows.iter().map(|window| window.start).filter(|start| *start > at);
+        held.chain(self.asked.next_start(owner, at)).min()
     }
 
     fn window(&self, plan: WindowPlan, bytes: Bytes) -> Window {
@@ -378,12 +393,6 @@ impl ReadAhead {
         let windows = self.windows.iter().enumerate();
         windows.filter(move |(_, window)| window.reader.owner == owner).map(|(index, _)| index)
     }
-}
-
-/// Bytes and memory of the window to read for a reader that goes on behind `before`.
-fn planned(before: Option<&Window>) -> (u64, bool) {
-    let requested_bytes = before.map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
-    (requested_bytes, before.is_some_and(Window::may_share_memory))
 }
 
 /// The record in `bytes`, which were read at its place; `None`: the file ends before its end.

@@ -88,6 +88,11 @@ impl Segments {
         self.full.front()
     }
 
+    /// Whether nothing lives in the full one behind the oldest.
+    pub(crate) fn is_second_dead(&self) -> bool {
+        self.full.get(1).is_some_and(|second| second.live == 0)
+    }
+
     pub(crate) fn newest(&self) -> &Segment {
         &self.newest
     }

@@ -119,15 +119,22 @@ impl AskedReads {
         })?;
         let read = self.asked.get_mut(&key)?;
         read.is_awaited = true;
-        if read.window.start == at {
+        if read.window.start == at && length <= read.window.length {
             read.first = Some(length);
         }
         Some(read.id)
     }
 
-    /// Whether a read that begins there is asked for.
-    pub(super) fn has(&self, owner: Owner, start: u64) -> bool {
-        self.asked.contains_key(&(owner, start))
+    /// Whether a read is asked for that brings the byte at `at`.
+    pub(super) fn brings(&self, owner: Owner, at: u64) -> bool {
+        let before = self.asked.range((owner, 0)..=(owner, at)).next_back();
+        before.is_some_and(|(_, read)| at < read.window.start + read.window.length)
+    }
+
+    /// Beginning of the first read behind `at` that is asked for.
+    pub(super) fn next_start(&self, owner: Owner, at: u64) -> Option<u64> {
+        let behind = (Bound::Excluded((owner, at)), Bound::Included((owner, u64::MAX)));
+        self.asked.range(behind).next().map(|((_, start), _)| *start)
     }
 
     /// Whether an owner has nothing else to read, so that something may be read ahead.

@@ -1,3 +1,5 @@
+mod receivers;
+
 use std::io::IoSlice;
 
 use super::*;

@@ -46,15 +46,20 @@ impl Window {
         self.served_bytes.saturating_mul(SHARED_FRACTION) >= self.bytes.len() as u64
     }
 
-    /// Bytes to read when a reader goes on behind this window. A reader that used less than a record in each 16 KiB of it
-    /// skips: the next read is as small as for a single record.
+    /// Whether nearly all of it was wanted, so that hardly any reader will come back to it.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.served_bytes.saturating_mul(8) >= (self.bytes.len() as u64).saturating_mul(7)
+    }
+
+    /// Bytes to read when a reader goes on behind this window. Where less than a record in each 64 KiB of it was wanted,
+    /// readers skip: the next read is as small as for a single record.
     pub(super) fn next_bytes(&self) -> u64 {
         if self.goes_on() { (self.requested_bytes * 4).min(WINDOW_BYTES_MAX) } else { WINDOW_BYTES_FIRST }
     }
 
-    /// Whether its reader goes on in order.
+    /// Whether its readers go on in order.
     fn goes_on(&self) -> bool {
-        (self.served > 1 && self.served * WINDOW_BYTES_FIRST >= self.bytes.len() as u64)
+        (self.served > 1 && self.served * RECORD_APART_BYTES >= self.bytes.len() as u64)
             || self.may_share_memory()
     }
 
@@ -63,7 +68,7 @@ impl Window {
     pub(super) fn following(&mut self, at: u64) -> Option<WindowPlan> {
         let is_far = at - self.start >= self.bytes.len() as u64 / 2 && self.goes_on();
         let bytes = (self.requested_bytes * 4).min(WINDOW_BYTES_MAX);
-        let length = bytes.max(self.longest + RECORDS_APART_BYTES);
+        let length = bytes.max(self.longest + HEADERS_BYTES);
         if self.has_next || length > AHEAD_BYTES_MAX || !(self.follows_worthy || is_far) {
             return None;
         }
@@ -99,6 +104,8 @@ pub(super) const WINDOW_BYTES_MAX: u64 = 256 << 10;
 /// A window is worth its memory when one byte of so many was wanted.
 pub(super) const SHARED_FRACTION: u64 = 4;
 /// A window that begins with a record is so much longer than the longest one before it: headers lie between them.
-const RECORDS_APART_BYTES: u64 = 4 << 10;
+const HEADERS_BYTES: u64 = 4 << 10;
+/// A window of 256 KiB costs the disk less than a read for each of four records in it.
+const RECORD_APART_BYTES: u64 = 64 << 10;
 /// No more is read ahead at once. Records that are longer are read one by one.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
