@@ -4,7 +4,7 @@
 //! sends a second are measured in `quiet` and in `apart`, first alone, and then while clients of `noisy` send and receive
 //! messages of 64 KiB as fast as the broker lets them, behind a backlog that is larger than the broker's cache: what they
 //! receive is read from the disk. Generators and broker share the machine's cores and its disk, and the disk is measured by
-//! itself in the same run, alone and beside writes at the rate that `noisy` has reached.
+//! itself in the same run, alone and beside writes and reads at the rates that `noisy` has reached.
 //!
 //! Invariant: every figure beside the load has one alone from the same start of the broker; a run in which any message of any
 //! namespace was refused, lost, damaged or overtaken has no figure.
@@ -22,7 +22,7 @@ use crate::http::Visitor;
 use crate::load::{Extent, Load, Loop, Peer, Progress};
 use crate::process_usage::Usage;
 use crate::table::{self, thousands};
-use disk::DiskTimes;
+use disk::{DiskTimes, Traffic};
 use figures::{BesideLoad, FullLoad, Measurement, Sends};
 use namespaces::{FULL_SHARD, FULL_SIZE, MEASURED, MeasuredNamespace, RATE, SIZE};
 
@@ -117,11 +117,15 @@ impl Neighbours {
             Ok(beside)
         })?;
         running.stop();
-        let written = beside.iter().map(|beside| beside.full.bytes_sent(FULL_SIZE));
-        let written = crate::figures::median(written);
+        let median =
+            |of: fn(&FullLoad) -> f64| crate::figures::median(beside.iter().map(|beside| of(&beside.full)));
+        let traffic = Traffic {
+            written: median(|full| full.bytes_sent(FULL_SIZE)),
+            read: median(|full| full.bytes_received(FULL_SIZE)),
+        };
         let disk = (
-            DiskTimes::measure(&self.folder, RATE, self.measured(), 0.0)?,
-            DiskTimes::measure(&self.folder, RATE, self.measured(), written)?,
+            DiskTimes::measure(&self.folder, RATE, self.measured(), Traffic::default())?,
+            DiskTimes::measure(&self.folder, RATE, self.measured(), traffic)?,
         );
         Ok(Measurement { pairs: alone.into_iter().zip(beside).collect(), disk })
     }

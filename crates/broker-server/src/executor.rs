@@ -180,32 +180,41 @@ impl Executor {
     /// Submits one item: runs the node, unless another thread does, which takes the item along.
     /// False: the node has ended, and the item is dropped. A client that would have begun is abandoned if the node has panicked.
     pub(crate) fn push(&self, item: ExecutorItem) -> bool {
-        self.submit_item(item, STEPS_MAX)
+        self.submit([item], STEPS_MAX)
+    }
+
+    /// The same for several items, which the node handles in one step.
+    pub(crate) fn push_all(&self, items: Vec<ExecutorItem>) -> bool {
+        self.submit(items, STEPS_MAX)
     }
 
     /// Brings what a disk thread has done. It takes one turn, in which it may be given its next request: what others
     /// bring meanwhile is not handled while that request waits for its only thread.
     pub(crate) fn complete_io(&self, done: IoDone) {
-        self.submit_item(ExecutorItem::Io(done), 1);
+        self.submit([ExecutorItem::Io(done)], 1);
     }
 
-    fn submit_item(&self, item: ExecutorItem, steps: u32) -> bool {
+    fn submit(&self, items: impl IntoIterator<Item = ExecutorItem>, steps: u32) -> bool {
         let mut state = self.state();
         if let RunState::Ended(ended) = state.run_state {
             drop(state);
-            if let (Ended::Panicked, ExecutorItem::Register(.., effect_queue)) = (ended, item) {
-                effect_queue.abandon();
+            for item in items {
+                if let (Ended::Panicked, ExecutorItem::Register(.., effect_queue)) = (ended, item) {
+                    effect_queue.abandon();
+                }
             }
             return false;
-        }
-        if matches!(item, ExecutorItem::Advance(..)) {
-            // The housekeeper's sleep was computed with the clock before the advance.
-            state.asleep_until = state.asleep_until.map(|_| FOR_EVER);
         }
         if state.run_state == RunState::Running && state.items.is_empty() {
             state.waiting_since = Some(clock::instant());
         }
-        state.items.push(item);
+        for item in items {
+            if matches!(item, ExecutorItem::Advance(..)) {
+                // The housekeeper's sleep was computed with the clock before the advance.
+                state.asleep_until = state.asleep_until.map(|_| FOR_EVER);
+            }
+            state.items.push(item);
+        }
         state.active = true;
         if state.run_state == RunState::Idle {
             self.run(state, steps);

@@ -1,6 +1,9 @@
-//! The disk's own part: paced small writes, each synced, alone and beside large ones, without any broker.
+//! The disk's own part: paced small writes, each synced, alone and beside large writes and reads, without any broker.
 //!
-//! Invariant: times count from when a write was due; all that is due goes with one sync, as in any group commit.
+//! Invariant: times count from when a write was due; all that is due goes with one sync, as in any group commit. What is read
+//! is in no cache of the system.
+
+mod cold_file;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::namespaces::{FULL_SIZE, SIZE};
 use crate::Fallible;
 use crate::relay::Journal;
+use cold_file::ColdFile;
 
 /// Pause of the writer of large blocks after each sync, so that blocks gather for the next one.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -20,22 +24,39 @@ pub(super) struct DiskTimes {
     pub(super) p50: f64,
     pub(super) p99: f64,
     pub(super) max: f64,
-    /// Bytes a second of the large blocks beside them.
-    pub(super) beside: f64,
+    /// Bytes a second beside them.
+    pub(super) beside: Traffic,
+}
+
+/// Bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Traffic {
+    pub(super) written: f64,
+    pub(super) read: f64,
 }
 
 impl DiskTimes {
-    /// Writes 1 KiB `rate` times a second for so long, while another thread writes so many bytes a second in large blocks.
-    pub(super) fn measure(folder: &Path, rate: u32, spell: Duration, beside: f64) -> Fallible<Self> {
+    /// Writes 1 KiB `rate` times a second for so long, while other threads write and read so many bytes a second in large
+    /// blocks.
+    pub(super) fn measure(folder: &Path, rate: u32, spell: Duration, beside: Traffic) -> Fallible<Self> {
         let mut small = Journal::new(folder)?;
         let mut large = Journal::new(folder)?;
+        let cold = if beside.read > 0.0 { Some(ColdFile::new(folder)?) } else { None };
         let over = AtomicBool::new(false);
+        let over = &over;
         thread::scope(|scope| {
-            let writing = scope.spawn(|| write_blocks(&mut large, beside, &over));
+            let writing = scope.spawn(|| write_blocks(&mut large, beside.written, over));
+            // As many threads as read for a shard.
+            let reader = |cold| scope.spawn(move || ColdFile::read(cold, beside.read / 2.0, over));
+            let reading: Vec<_> = cold.iter().flat_map(|cold| [cold, cold]).map(reader).collect();
             let times = write_paced(&mut small, rate, spell);
             over.store(true, Ordering::Relaxed);
-            let beside = writing.join().map_err(|_| "a thread that writes has panicked")??;
-            Ok(Self { beside, ..Self::of(times?) })
+            let panicked = |_| "a thread of the disk's load has panicked";
+            let mut reached = Traffic { written: writing.join().map_err(panicked)??, read: 0.0 };
+            for reading in reading {
+                reached.read += reading.join().map_err(panicked)??;
+            }
+            Ok(Self { beside: reached, ..Self::of(times?) })
         })
     }
 
@@ -43,7 +64,7 @@ impl DiskTimes {
         times.sort_unstable();
         let us = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e6);
         let at = |share: usize| us(times.get(times.len() * share / 100));
-        Self { p50: at(50), p99: at(99), max: us(times.last()), beside: 0.0 }
+        Self { p50: at(50), p99: at(99), max: us(times.last()), beside: Traffic::default() }
     }
 }
 

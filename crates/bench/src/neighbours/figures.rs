@@ -69,7 +69,7 @@ impl FullLoad {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a message is small")]
-    fn bytes_received(&self, size: usize) -> f64 {
+    pub(super) fn bytes_received(&self, size: usize) -> f64 {
         self.rate(self.counts.received) * size as f64
     }
 }
@@ -130,10 +130,13 @@ fn disk_row(all: &[Measurement]) -> Vec<String> {
         let beside = median(all.iter().map(|one| figure(&one.disk.1)));
         format!("{alone:.0}, {beside:.0}")
     };
-    let written = median(all.iter().map(|one| one.disk.1.beside)) / 1e6;
+    let written = median(all.iter().map(|one| one.disk.1.beside.written)) / 1e6;
+    let read = median(all.iter().map(|one| one.disk.1.beside.read)) / 1e6;
     let ratio = median(all.iter().map(|one| one.disk.1.p99 / one.disk.0.p99));
     vec![
-        format!("the disk: write + fdatasync of 1 KiB, beside {written:.0} MB/s in blocks of 64 KiB"),
+        format!(
+            "the disk: write + fdatasync of 1 KiB, beside {written:.0} MB/s in blocks of 64 KiB and {read:.0} MB/s that are read"
+        ),
         of(|times| times.p50),
         of(|times| times.p99),
         of(|times| times.max),

@@ -11,8 +11,9 @@ fn measurement(alone: f64, beside: f64) -> Measurement {
         generators: Usage { cpu: Duration::from_secs(1), waited: Duration::from_millis(250) },
     };
     let pair = (sends(alone), BesideLoad { sends: sends(beside), full });
-    let disk = |p99: f64, beside: f64| DiskTimes { p50: 50.0, p99, max: 300.0, beside };
-    Measurement { pairs: vec![pair; 2], disk: (disk(100.0, 0.0), disk(150.0, 131_072_000.0)) }
+    let disk = |p99: f64, beside: Traffic| DiskTimes { p50: 50.0, p99, max: 300.0, beside };
+    let traffic = Traffic { written: 131_072_000.0, read: 98_304_000.0 };
+    Measurement { pairs: vec![pair; 2], disk: (disk(100.0, Traffic::default()), disk(150.0, traffic)) }
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn the_ratio_is_the_median_of_the_ratios_of_the_runs() {
 fn the_disk_alone_is_a_row_beside_the_namespaces() {
     let rows = figures::rows(&[measurement(100.0, 200.0)]);
     let disk = rows.last().unwrap();
-    assert!(disk[0].contains("131 MB/s"), "{disk:?}");
+    assert!(disk[0].contains("131 MB/s in blocks of 64 KiB and 98 MB/s that are read"), "{disk:?}");
     assert_eq!(disk[1..], ["50, 50", "100, 150", "300, 300", "", "1.50", ""]);
 }
 
@@ -61,15 +62,19 @@ fn the_receivers_stay_behind_by_the_backlog() {
 }
 
 #[test]
-fn the_disk_is_measured_beside_blocks_at_the_wanted_rate() {
+fn the_disk_is_measured_beside_blocks_and_reads_at_the_wanted_rates() {
     let folder = std::env::temp_dir().join(format!("ferrybus-neighbours-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let alone = DiskTimes::measure(&folder, 100, Duration::from_millis(50), 0.0).unwrap();
-    let beside = DiskTimes::measure(&folder, 100, Duration::from_millis(50), 1e7).unwrap();
+    let alone = DiskTimes::measure(&folder, 100, Duration::from_millis(50), Traffic::default()).unwrap();
+    let traffic = Traffic { written: 1e7, read: 2e7 };
+    let beside = DiskTimes::measure(&folder, 100, Duration::from_millis(50), traffic).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(alone.beside.abs() < 1e-9 && alone.p50 > 0.0 && alone.p50 <= alone.p99 && alone.p99 <= alone.max);
-    // A slow disk writes less than was wanted, and none writes more.
-    assert!(beside.beside > 0.0 && beside.beside <= 1e7, "{}", beside.beside);
+    assert!(alone.beside == Traffic::default());
+    assert!(alone.p50 > 0.0 && alone.p50 <= alone.p99 && alone.p99 <= alone.max);
+    // A slow disk writes and reads less than was wanted, and none writes more. Each of two threads reads one block before it waits.
+    let reached = beside.beside;
+    assert!(reached.written > 0.0 && reached.written <= 1e7, "{reached:?}");
+    assert!(reached.read > 0.0 && reached.read <= 2e7 + 2.0 * f64::from(256 << 10) / 0.05, "{reached:?}");
 }
 
 fn plan() -> Neighbours {

@@ -62,10 +62,20 @@ impl SetupClient {
         self.answers(count).await
     }
 
-    /// Has the shard change a namespace. The answer is among [`Self::answers`].
-    fn begin_change(&self, ticket: u64, command: NamespaceCommand) {
-        let request = NamespaceRequest { client: self.client, ticket: Ticket(ticket) };
-        self.executor.push(ExecutorItem::ChangeNamespace(request, Box::new(command)));
+    /// Has the shard change namespaces; the tickets count from 0. Some of them at a time are handled in one step of the node, so
+    /// that they share a sync, and no other client waits long. The answers are those of [`Self::answers`].
+    fn begin_changes(&self, commands: Vec<NamespaceCommand>) {
+        let mut items = commands.into_iter().zip(0..).map(|(command, ticket)| {
+            let request = NamespaceRequest { client: self.client, ticket: Ticket(ticket) };
+            ExecutorItem::ChangeNamespace(request, Box::new(command))
+        });
+        loop {
+            let step: Vec<_> = items.by_ref().take(CHANGES_IN_A_STEP).collect();
+            if step.is_empty() {
+                return;
+            }
+            self.executor.push_all(step);
+        }
     }
 
     /// Takes what has come, unless the shard has ended and nothing more comes.
@@ -116,6 +126,9 @@ impl SetupClient {
         Ok(())
     }
 }
+
+/// Change of a namespace, and the place of its answer.
+type Change = (usize, NamespaceCommand);
 
 /// The server's own way to change namespaces.
 #[derive(Clone)]
@@ -195,7 +208,7 @@ impl NamespaceSetup {
         answers: &mut [Result<bool, StartError>],
     ) -> Result<(), StartError> {
         let mut loads = self.directory.loads(&self.shards);
-        let mut by_shard: BTreeMap<u16, (SetupClient, Vec<usize>)> = BTreeMap::new();
+        let mut by_shard: BTreeMap<u16, (Arc<Executor>, Vec<Change>)> = BTreeMap::new();
         for &index in part {
             let Some((name, settings)) = wanted.get(index) else { continue };
             let served = self.directory.named(name);
@@ -207,13 +220,18 @@ impl NamespaceSetup {
             let settings = NamespaceSettings { held, ..(*settings).clone() };
             let uid = u128::from_be_bytes(random()?);
             let command = NamespaceCommand::Put { name: (*name).into(), settings, uid, only_create: false };
-            let new = || (SetupClient::new(&executor, NamespaceId::DEFAULT, &self.next_client), Vec::new());
-            let (client, asked) = by_shard.entry(executor.shard()).or_insert_with(new);
-            client.begin_change(asked.len() as u64, command);
-            asked.push(index);
+            let (_, asked) = by_shard.entry(executor.shard()).or_insert_with(|| (executor, Vec::new()));
+            asked.push((index, command));
+        }
+        let mut clients = Vec::with_capacity(by_shard.len());
+        for (executor, asked) in by_shard.into_values() {
+            let (asked, commands): (Vec<_>, _) = asked.into_iter().unzip();
+            let client = SetupClient::new(&executor, NamespaceId::DEFAULT, &self.next_client);
+            client.begin_changes(commands);
+            clients.push((client, asked));
         }
         // Each shard is waited for, also where another one fails: names that are on their way are given to nobody else.
-        for (client, asked) in by_shard.into_values() {
+        for (client, asked) in clients {
             let mut effects = client.answers(asked.len()).await.map(Vec::into_iter);
             for index in asked {
                 let (Some(answer), Some((name, _))) = (answers.get_mut(index), wanted.get(index)) else {
@@ -296,6 +314,9 @@ fn created(answer: Option<Effect>, name: &str) -> Result<bool, StartError> {
         _ => Err(StartError::Journal),
     }
 }
+
+/// Namespaces that the node changes in one step: it takes a millisecond, and a write with its sync follows.
+const CHANGES_IN_A_STEP: usize = 32;
 
 /// Namespaces that are changed together.
 const AT_ONCE: usize = 1_024;

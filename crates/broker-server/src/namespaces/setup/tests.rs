@@ -99,3 +99,31 @@ fn a_host_name_goes_from_one_namespace_to_another_in_one_reload() {
     assert_eq!(name_of(&mut server, "x.test"), "a");
     server.stop();
 }
+
+#[test]
+fn namespaces_that_are_created_together_share_the_syncs_of_the_disk() {
+    let folder = std::env::temp_dir().join(format!("ferrybus-syncs-{}", std::process::id()));
+    drop(fs::remove_dir_all(&folder));
+    let mut config = two_shards(Some(&folder), vec![plan("a", &[]), plan("b", &[])]);
+    config.journal.durability = Durability::Fsync;
+    let mut server = Server::start(&config).unwrap();
+    let syncs = |server: &mut Server| {
+        ["a", "b"].map(|name| {
+            let named = server.reloader().setup.directory.named(name).unwrap();
+            let (answer, view) = tokio::sync::oneshot::channel();
+            named.executor.push(ExecutorItem::View(answer));
+            server.unless_node_ends(view).unwrap().unwrap().journal.syncs
+        })
+    };
+    let before = syncs(&mut server);
+    let names: Vec<String> = (0..640).map(|number| format!("team{number}")).collect();
+    let wanted: Vec<(&str, &[&str])> = names.iter().map(|name| (&**name, &[][..])).collect();
+    assert!(put(&mut server, &wanted).iter().all(|answer| *answer == Ok(true)));
+    for (now, before) in syncs(&mut server).into_iter().zip(before) {
+        // Of 320 namespaces in each shard, 32 in each step.
+        let syncs = now - before;
+        assert!((1..=20).contains(&syncs), "{syncs} syncs");
+    }
+    server.stop();
+    fs::remove_dir_all(&folder).unwrap();
+}
