@@ -36,7 +36,7 @@ use crate::{
     shutdown::{Shutdown, ordered},
     socket,
     submission::{bring_outcomes, messages_sent, submit},
-    transport::{self, Outgoing, WRITE_SOFT_LIMIT},
+    transport::{self, Outgoing},
     unfinished::UnfinishedShare,
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
@@ -65,6 +65,8 @@ struct ReadyEvents {
     stop: Option<Shutdown>,
     faults: bool,
     flushed: bool,
+    /// Output is left to be built.
+    more_output: bool,
     /// The shard has failed, and recovers.
     abandoned: bool,
     /// The socket is broken. What else is ready is still done.
@@ -77,6 +79,7 @@ impl ReadyEvents {
             && self.control_messages.is_empty()
             && self.input.is_none()
             && !self.more_input
+            && !self.more_output
             && self.stop.is_none()
             && self.failure.is_none()
             && !(self.end_of_stream || self.deadline || self.faults || self.flushed || self.abandoned)
@@ -235,7 +238,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         loop {
             self.exchange();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
-            self.gateway.compact_queued();
+            if !self.turn.has_output_left() {
+                self.gateway.compact_queued();
+            }
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
             }
@@ -454,8 +459,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         true
     }
 
-    /// Builds and writes output for as long as the socket takes it.
+    /// Builds and writes output for as long as the socket takes it and the turn lasts.
     fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let limit = self.turn.begin_output();
         loop {
             if !self.outgoing.is_empty() {
                 match self.outgoing.poll_flush(&mut self.stream, cx) {
@@ -466,7 +472,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let (gateway, clock) = (&mut self.gateway, &self.clock);
             let mut built = 0;
             self.outgoing.fill_and_write(&mut self.stream, cx, |out| {
-                gateway.poll_gathered(clock.now(), out, WRITE_SOFT_LIMIT);
+                gateway.poll_gathered(clock.now(), out, limit);
                 built = out.len();
             })?;
             if built == 0 {
@@ -474,6 +480,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             self.gateway.output_written(built);
             self.submit();
+            if built >= limit && !self.turn.goes_on_with_output(self.clock.now().instant) {
+                return Ok(());
+            }
         }
     }
 
@@ -492,6 +501,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if has_turn && let Poll::Ready(effects) = self.effect_queue.poll_take(cx) {
             ready.effects = effects;
         }
+        ready.more_output = has_turn && self.turn.has_output_left();
         ready.control_messages = self.effect_queue.control_messages();
         ready.abandoned = self.effect_queue.is_abandoned() && !self.was_abandoned;
         if !self.outgoing.is_empty()

@@ -45,6 +45,8 @@ struct Network {
     full: bool,
     broken: bool,
     ended: bool,
+    /// Time that the system takes for a write.
+    write_time: Duration,
 }
 
 impl Socket {
@@ -81,6 +83,8 @@ impl AsyncWrite for Socket {
         if network.full {
             return Poll::Pending;
         }
+        let taken_at = clock::instant() + network.write_time;
+        while clock::instant() < taken_at {}
         network.output.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

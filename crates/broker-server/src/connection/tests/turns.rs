@@ -187,3 +187,38 @@ fn it_is_handled_though_the_namespace_has_no_room_for_more() {
     });
     assert_eq!(arrived, MESSAGES as usize);
 }
+
+#[test]
+fn large_output_is_written_in_turns() {
+    const MESSAGES: usize = 40;
+    const SIZE: usize = 60 << 10;
+    // Namespaces beside the default one, time of a write, bytes of a turn
+    for (others, write_time, bytes) in [(0, 1_000, 256 << 10), (1, 250, 64 << 10)] {
+        let (runtime, thread) = (runtime(), Thread::new());
+        let _context = runtime.enter();
+        for slot in 1..=others {
+            let namespace = NamespaceDefinition::unknown(NamespaceSlot(slot), format!("team-{slot}").into());
+            let definition = NamespaceDefinition { uid: slot.into(), ..namespace };
+            assert!(thread.directory.apply(definition, &thread.executor).is_some());
+        }
+        let (socket, mut running) = thread.connect(1, &mut receiver());
+        assert!(poll(&mut running).is_pending());
+        socket.network().write_time = Duration::from_micros(write_time);
+        let message = Message { payload: testkit::data(&vec![7; SIZE]), ..Message::default() };
+        let messages = vec![message; MESSAGES];
+        let publish = Command::PublishTo { path: q(), messages, auto_create: false, ticket: None };
+        submit_item(&thread.executor, vec![publish]);
+        let mut longest = 0;
+        loop {
+            let before = socket.network().output.len();
+            let (polled, wants_more) = turn(&mut running);
+            assert!(polled.is_pending());
+            longest = longest.max(socket.network().output.len() - before);
+            if !wants_more {
+                break;
+            }
+        }
+        assert!(longest >= SIZE && longest < bytes + SIZE, "{longest} with {others} other namespaces");
+        assert!(socket.network().output.len() > MESSAGES * SIZE, "all of it was written");
+    }
+}
