@@ -33,7 +33,7 @@ use crate::{
 };
 
 mod dynamic_nodes;
-mod in_flight;
+pub(crate) mod in_flight;
 mod session_states;
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);

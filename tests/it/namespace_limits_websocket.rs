@@ -15,12 +15,16 @@ use serde_json::json;
 use testkit::Wire;
 
 use crate::{
-    broker::{Broker, QUEUE},
+    broker::{Broker, Folder},
     client::Client,
     dialect::{Dialect, Sdk},
     http::connect,
     message::{batch, long_text, message},
-    namespace_limits::{Peer, REFUSED, Refused, attach, link, of_error, refusal},
+    namespace_limits::{
+        Peer, REFUSED, Refused, attach,
+        in_flight::{broker_on_disk, look_while_clients_send},
+        link, of_error, refusal,
+    },
     sdk_dotnet::DOTNET,
     sdk_go::GO,
     sdk_java::JAVA,
@@ -212,22 +216,11 @@ fn over_websocket_sends_beyond_the_rate_are_answered_later() {
 }
 
 #[test]
-fn over_websocket_what_is_more_than_may_be_in_flight_is_taken_in_its_turn() {
-    let text = long_text(60_000);
-    for caller in CALLERS {
-        let case = caller.name;
-        let broker = broker();
-        let team = Team::create(&broker, "team-a");
-        team.limit(&json!({ "max_in_flight_bytes": 1 << 20 }));
-        let mut peer = caller.enter(&broker, &team);
-        // Three times as much as the limit, and all of it before an answer is read.
-        match &mut peer {
-            Peer::Plain(client) => client.accepted(2, &[text.as_str(); 50]),
-            Peer::Sdk(sdk, sender, _) => sdk.send_all(*sender, &vec![text.clone(); 50]),
-        }
-        assert_eq!((team.usage("in_flight_bytes"), team.metric("in_flight_bytes")), (0, Some(0)), "{case}");
-        let mut reader = team.plain();
-        reader.receiver(3, QUEUE, None);
-        assert_eq!(reader.receive(3, 50).len(), 50, "{case}");
-    }
+fn over_websocket_what_is_more_than_may_be_in_flight_is_not_read_and_taken_in_its_turn() {
+    let folder = Folder::new();
+    let broker = broker_on_disk(&folder);
+    let (team, other) = (Team::create(&broker, "team-a"), Team::create(&broker, "team-b"));
+    look_while_clients_send((&team, &other), || {
+        CALLERS.iter().chain(&CALLERS).map(|caller| caller.enter(&broker, &team)).collect()
+    });
 }

@@ -2,6 +2,7 @@
 //! they are.
 
 use std::{
+    io::{Read, Write},
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -10,7 +11,7 @@ use broker_log::Durability;
 
 use super::*;
 use crate::{
-    broker::{Folder, config},
+    broker::{Broker, Folder, config},
     team::broker_with,
 };
 
@@ -33,7 +34,7 @@ impl Drop for End<'_> {
 }
 
 /// Sends all texts before it reads an answer, again and again until the end; says how many messages were accepted.
-fn send_until_end(peer: &mut Peer<'_>, texts: &[String], is_over: &AtomicBool) -> usize {
+fn send_until_end<S: Read + Write>(peer: &mut Peer<'_, S>, texts: &[String], is_over: &AtomicBool) -> usize {
     let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut accepted = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -46,20 +47,23 @@ fn send_until_end(peer: &mut Peer<'_>, texts: &[String], is_over: &AtomicBool) -
     accepted
 }
 
-#[test]
-fn what_is_more_than_a_namespace_may_have_in_flight_is_not_read_and_taken_in_its_turn() {
-    let folder = Folder::new();
-    let broker = broker_with(|config| {
+/// Begins a broker with a disk.
+pub(crate) fn broker_on_disk(folder: &Folder) -> Broker {
+    broker_with(|config| {
         config.data_dir.clone_from(&folder.0);
         config.journal.durability = Durability::Fsync;
-    });
-    let (team, other) = (Team::create(&broker, "team-a"), Team::create(&broker, "team-b"));
+    })
+}
+
+/// Has the clients of `team` send about thirty times as much as it may have in flight, and looks at what is in flight meanwhile, while a client of
+/// `other` sends, too. Everything is accepted in the end.
+pub(crate) fn look_while_clients_send<'d, S: Read + Write + Send>(
+    (team, other): (&Team<'_>, &Team<'_>),
+    connect: impl FnOnce() -> Vec<Peer<'d, S>>,
+) {
     team.limit(&json!({ "max_in_flight_bytes": LIMIT }));
     assert_eq!(team.limit_metric("max_in_flight_bytes"), Some(LIMIT));
-    let mut clients: Vec<Peer<'_>> =
-        dialects().chain(dialects()).map(|(_, dialect)| Peer::new(&team, dialect)).collect();
-    let mut neighbour = Peer::new(&other, Some(&DOTNET));
-    // All clients together have about thirty times as much as the limit on its way.
+    let (mut clients, mut neighbour) = (connect(), Peer::new(other, Some(&DOTNET)));
     let texts = vec![long_text(60_000); 64];
     let is_over = AtomicBool::new(false);
     let bound = LIMIT + config().io_threads as u64 * ONE_READ;
@@ -83,4 +87,14 @@ fn what_is_more_than_a_namespace_may_have_in_flight_is_not_read_and_taken_in_its
     let (status, text) = team.ask(&format!("GET /{QUEUE}?api-version=2021-05"), "");
     assert_eq!(status, 200, "{text}");
     assert!(text.contains(&format!("ActiveMessageCount>{accepted}<")), "{accepted}: {text}");
+}
+
+#[test]
+fn what_is_more_than_a_namespace_may_have_in_flight_is_not_read_and_taken_in_its_turn() {
+    let folder = Folder::new();
+    let broker = broker_on_disk(&folder);
+    let (team, other) = (Team::create(&broker, "team-a"), Team::create(&broker, "team-b"));
+    look_while_clients_send((&team, &other), || {
+        dialects().chain(dialects()).map(|(_, dialect)| Peer::new(&team, dialect)).collect()
+    });
 }
