@@ -18,12 +18,13 @@ use super::{
     admin,
     answer::{HttpResponse, Refusal, json_answer},
     context::RequestContext,
-    testing::{self, only},
+    testing::only,
 };
 use crate::{
     audit,
     connections::Entry,
     effect_queue::{ControlMessage, Report},
+    namespaces::ServedNamespace,
 };
 
 /// Time for all connections together to say what they are.
@@ -82,17 +83,33 @@ pub(super) fn end(
 ) -> Result<HttpResponse, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
     let seen = Seen::by(context, request)?;
-    let who = &seen.who;
     let Some(entry) = context.shared.listing.get(id).filter(|entry| seen.includes(entry)) else {
-        let refused = Some("status 404");
-        let (who, from, action, subject) = (Some(&**who), context.from, "connection-close", &*id.to_string());
-        let entry = audit::Entry { who, from, action, namespace: "", entity: "", subject, refused };
-        context.shared.audit.write(entry);
+        let asked_in = seen.namespace.map(|_| &context.namespace);
+        audit_end(context, &seen.who, asked_in, &id.to_string(), Some("status 404"));
         return Err(Refusal::NotFound(request.uri().path().to_owned()));
     };
     entry.effect_queue.ask(ControlMessage::End);
-    testing::audit(context, who, "connection-close", &format!("{id} {}", entry.address));
+    audit_end(context, &seen.who, entry.namespace(), &format!("{id} {}", entry.address), None);
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
+}
+
+fn audit_end(
+    context: &RequestContext,
+    who: &str,
+    namespace: Option<&Arc<ServedNamespace>>,
+    subject: &str,
+    refused: Option<&str>,
+) {
+    let namespace = namespace.map(|namespace| namespace.definition());
+    context.shared.audit.write(audit::Entry {
+        who: Some(who),
+        from: context.from,
+        action: "connection-close",
+        namespace: namespace.as_ref().map_or("", |definition| &definition.name),
+        entity: "",
+        subject,
+        refused,
+    });
 }
 
 fn shown(id: u64, entry: &Entry, report: Option<Report>, now: Timestamp) -> Value {

@@ -2,9 +2,10 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::Path,
+    process::Stdio,
 };
 
 use serde_json::Value;
@@ -16,6 +17,22 @@ fn lines(log: &Path, target: &str) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line["target"] == target).collect()
+}
+
+/// Ends the connection of a client that receives from `orders`. Says its number and its address.
+fn end_a_receiver(folder: &Folder, connection_string: &str) -> String {
+    let receive =
+        ["receive", "orders", "--timeout", "60s", "--json", "--connection-string", connection_string];
+    let mut receiver = command(&folder.0, &receive).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(receiver.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    let run =
+        |words: &[&str]| ferrybus(&folder.0, &[words, &["--connection-string", connection_string]].concat());
+    let listed = stdout(&run(&["connection", "list", "--json"]));
+    let listed: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let id = listed["id"].to_string();
+    assert_eq!(code(&run(&["connection", "close", &id])), 0);
+    assert!(!receiver.wait().unwrap().success());
+    format!("{id} {}", listed["peer"].as_str().unwrap())
 }
 
 #[test]
@@ -40,6 +57,7 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     assert_eq!(code(&run(&["queue", "create", "orders"], &broker.connection_string)), 1);
     assert_eq!(code(&run(&["queue", "create", "another"], &wrong)), 1);
     assert_eq!(code(&run(&["send", "orders", "--body", "a secret"], &broker.connection_string)), 0);
+    let receiver = end_a_receiver(&folder, &broker.connection_string);
     assert_eq!(code(&run(&["queue", "delete", "orders"], &broker.connection_string)), 0);
     // Refused clients are logged, also when they only read.
     assert_eq!(code(&run(&["queue", "show", "orders"], &wrong)), 1);
@@ -55,23 +73,25 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     drop(client);
     assert!(broker.stop().success());
 
-    let told: Vec<[String; 5]> = lines(&log, "ferrybus::audit")
+    let told: Vec<[String; 6]> = lines(&log, "ferrybus::audit")
         .iter()
         .map(|line| {
-            ["who", "action", "entity", "result", "reason"]
+            ["who", "action", "namespace", "entity", "result", "reason"]
                 .map(|field| line[field].as_str().unwrap().to_owned())
         })
         .collect();
     let key = "RootManageSharedAccessKey";
     let expected = [
-        [key, "create", "orders", "done", ""],
-        [key, "create", "orders", "refused", "status 409"],
-        ["", "login", "another", "refused", "wrong_key"],
-        [key, "delete", "orders", "done", ""],
-        ["", "login", "orders", "refused", "wrong_key"],
-        ["", "login", "", "refused", "wrong_key"],
-        [key, "connection-close", "", "done", ""],
-        [key, "connection-close", "", "refused", "status 404"],
+        [key, "create", "default", "orders", "done", ""],
+        [key, "create", "default", "orders", "refused", "status 409"],
+        ["", "login", "default", "another", "refused", "wrong_key"],
+        [key, "connection-close", "default", "", "done", ""],
+        [key, "delete", "default", "orders", "done", ""],
+        ["", "login", "default", "orders", "refused", "wrong_key"],
+        ["", "login", "default", "", "refused", "wrong_key"],
+        // It had no namespace yet.
+        [key, "connection-close", "", "", "done", ""],
+        [key, "connection-close", "", "", "refused", "status 404"],
     ];
     assert_eq!(told, expected);
     let subjects: Vec<String> = lines(&log, "ferrybus::audit")
@@ -79,7 +99,8 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
         .filter(|line| line["subject"].as_str().unwrap().contains(|letter: char| letter.is_ascii_digit()))
         .map(|line| line["subject"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(subjects, [format!("connection-close {id}"), format!("{id} {peer}"), "999999".to_owned()]);
+    let expected = [receiver, format!("connection-close {id}"), format!("{id} {peer}"), "999999".to_owned()];
+    assert_eq!(subjects, expected);
     for line in lines(&log, "ferrybus::audit") {
         assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     }
@@ -180,6 +201,8 @@ fn each_change_of_a_namespace_and_in_it_is_in_the_audit_log_with_its_name() {
     };
     let set = |reason| Some(["namespace-set", "team-a", "", "", reason]);
     let key = |action, reason| Some([action, "team-a", "", "app", reason]);
+    let close = Some(["connection-close", "team-a", "", "99", "status 404"]);
+    let delete = |namespace, reason| Some(["namespace-delete", namespace, "", "", reason]);
     // The name of the key (none: `root`, with a wrong text), the command line, and what is told of it: action, namespace, entity, subject, and the reason of a refusal.
     let cases = [
         ("root", "namespace create team-a --max-entities 9", set("")),
@@ -196,14 +219,11 @@ fn each_change_of_a_namespace_and_in_it_is_in_the_audit_log_with_its_name() {
         ("root", "queue create orders", Some(["create", "default", "orders", "", ""])),
         ("app", "send orders --body tea --count 3 --namespace team-a", None),
         ("app", "purge orders --namespace team-a", Some(["purge", "team-a", "orders", "3 messages", ""])),
+        ("app", "connection close 99 --namespace team-a", close),
         ("root", "namespace key delete team-a app", key("namespace-key-delete", "")),
         ("root", "namespace key delete team-a app", key("namespace-key-delete", "status 404")),
-        (
-            "root",
-            "namespace delete default --yes",
-            Some(["namespace-delete", "default", "", "", "status 400"]),
-        ),
-        ("root", "namespace delete team-a --yes", Some(["namespace-delete", "team-a", "", "", ""])),
+        ("root", "namespace delete default --yes", delete("default", "status 400")),
+        ("root", "namespace delete team-a --yes", delete("team-a", "")),
     ];
     let mut app = String::new();
     for (who, line, told) in &cases {
@@ -363,7 +383,7 @@ fn health_asks_the_broker_that_the_configuration_names() {
         folder.write("broker.toml", &text);
         let serve = ["--config", "broker.toml"];
         let mut serve = command(&folder.0, &serve);
-        serve.stderr(std::process::Stdio::null());
+        serve.stderr(Stdio::null());
         let broker = Broker::ready(&mut serve);
         let by_file = ferrybus(&folder.0, &["health", "--config", "broker.toml"]);
         assert_eq!(
