@@ -31,7 +31,7 @@ use crate::{
 /// Inputs, in the order in which the node gives them:
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
 /// - then, over and over: [`Core::handle_deadline`], [`Core::handle_batch`] for what the clients ask, and
-///   [`Core::deliver`] as long as it says that there is more; [`Core::relocate`] and [`Core::segment_done`] when the
+///   [`Core::deliver`] as long as it says that there is more; [`Core::relocate`] when the
 ///   journal cleans up, but not while [`Core::has_unreleased_records`].
 ///
 /// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
@@ -209,7 +209,8 @@ impl Core {
         self.finish_call(cx);
     }
 
-    /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive.
+    /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive, a definition with the next
+    /// sequence number of its queue.
     pub fn relocate(
         &mut self,
         at: Position,
@@ -217,12 +218,6 @@ impl Core {
         out: &mut impl Output,
     ) -> Result<(), ReplayError> {
         Recovery::of(&mut self.state.messages).relocate(at, record, out)
-    }
-
-    /// The journal has gone through its oldest segment, which ends at `up_to`. Definitions in it are appended anew,
-    /// with the next sequence number of their queue.
-    pub fn segment_done(&mut self, up_to: Position, out: &mut impl Output) {
-        Recovery::of(&mut self.state.messages).segment_done(up_to, out);
     }
 
     /// All records that are alive: position and length, in no order. What the journal holds beside them is dead.

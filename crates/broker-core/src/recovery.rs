@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::{
-    EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp,
+    EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, Work,
     admin::{entities::EntityAdmin, rules::RuleAdmin},
     entity::name,
     messages::Messages,
@@ -289,6 +289,7 @@ impl Recovery<'_> {
         record: &Bytes,
         out: &mut impl Output,
     ) -> Result<(), ReplayError> {
+        out.charge(Work::COMMAND);
         let error = |error| ReplayError { at, error };
         match Fact::decode(record).map_err(error)? {
             Fact::Message(index) => self.relocate_message(at, &index, record, out).map_err(error),
@@ -358,17 +359,5 @@ impl Recovery<'_> {
         out.release(at, state.length);
         store.set_session_state(number, Some(SessionState { position, length, ..state }));
         Ok(())
-    }
-
-    /// The journal has gone through its oldest segment, which ends at `up_to`. Definitions in it are appended anew,
-    /// with the next sequence number of their queue.
-    pub(crate) fn segment_done(&mut self, up_to: Position, out: &mut impl Output) {
-        let queues: Vec<QueueId> = self.messages.entities.names.values().copied().collect();
-        for queue in queues {
-            let entity = self.messages.entity(queue);
-            if entity.is_some_and(|entity| entity.position < up_to) {
-                self.messages.entities.rewrite_definition(queue, out);
-            }
-        }
     }
 }

@@ -33,8 +33,8 @@ use crate::{
 pub enum CompactionStep {
     /// Records of the oldest segment, in order. Append what lives anew and release the old one.
     Records(Vec<(Position, Bytes)>),
-    /// The oldest segment, everything before `up_to`, has been walked through, or holds nothing that lives.
-    /// Append anew what must not go with it, and release it; then call [`crate::Journal::segment_compacted`].
+    /// The oldest segment, everything before `up_to`, has been walked through, or holds nothing that lives. Once nothing lives in
+    /// it, call [`crate::Journal::segment_compacted`].
     SegmentDone {
         /// Position where the next segment begins.
         up_to: Position,

@@ -253,10 +253,7 @@ impl Node {
                     }
                 }
             }
-            CompactionStep::SegmentDone { up_to } => {
-                self.namespaces.segment_done(up_to, &mut self.output, round);
-                self.output.journal.segment_compacted();
-            }
+            CompactionStep::SegmentDone { .. } => self.output.journal.segment_compacted(),
         }
         true
     }

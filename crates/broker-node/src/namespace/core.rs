@@ -226,16 +226,4 @@ impl NamespaceCore {
         out.note_background(before);
         moved
     }
-
-    /// The journal has gone through its oldest segment.
-    pub(crate) fn segment_done(
-        &mut self,
-        up_to: broker_log::Position,
-        out: &mut NodeOutput,
-        round: RoundLimit,
-    ) {
-        let mut out = out.of(self.id, &mut self.usage, round);
-        self.core.segment_done(Position(up_to.0), &mut out);
-        out.commit();
-    }
 }

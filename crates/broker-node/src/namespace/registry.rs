@@ -480,21 +480,6 @@ impl Namespaces {
         }
     }
 
-    /// The journal has gone through its oldest segment, which ends at `up_to`.
-    pub(crate) fn segment_done(&mut self, up_to: Position, out: &mut NodeOutput, round: RoundLimit) {
-        for (slot, namespace) in &mut self.by_slot {
-            let before = namespace.core.usage.appended();
-            if namespace.record.is_some_and(|(place, _)| place < up_to) {
-                namespace.write(out);
-            }
-            namespace.core.segment_done(up_to, out, round);
-            let usage = &mut namespace.core.usage;
-            if usage.appended() > before && usage.enter_round() {
-                self.used.push(*slot);
-            }
-        }
-    }
-
     /// Notes a definition that changed, for those that follow them.
     pub(super) fn note_change(&mut self, definition: NamespaceDefinition, out: &mut NodeOutput) {
         out.journal.set_weight(owner_of(definition.slot), definition.settings.weight);

@@ -16,7 +16,7 @@ const BODY: usize = 700;
 /// The longest record of a message here, without its header in the journal.
 const RECORD_MAX: u64 = BODY as u64 + 100;
 /// Fills several segments.
-const MESSAGES: u64 = 300;
+const MESSAGES: usize = 300;
 /// The first ones stay: the oldest segment is full of them.
 const KEPT: usize = 45;
 
@@ -28,8 +28,9 @@ struct Shard {
 }
 
 impl Shard {
-    /// A segment that is to be moved: the messages behind it are gone.
-    fn new(cache_bytes: u64) -> Self {
+    /// A segment with messages of this size that is to be moved: the messages behind it are gone.
+    fn new(cache_bytes: u64, body: usize) -> Self {
+        let (kept, messages) = (KEPT * BODY / body, MESSAGES * BODY / body);
         let journal = JournalConfig {
             segment_bytes: SEGMENT,
             reserve_bytes: 0,
@@ -43,7 +44,10 @@ impl Shard {
         for at in 0..2 {
             shard.ask(at, vec![Command::Connect, budget.clone(), create(0, Ticket(1))]);
         }
-        shard.ask(0, (10..10 + MESSAGES).map(|ticket| publish(0, 1, BODY, None, Ticket(ticket))).collect());
+        shard.ask(
+            0,
+            (10..10 + messages as u64).map(|ticket| publish(0, 1, body, None, Ticket(ticket))).collect(),
+        );
         shard.broker.run(NOW, &mut Vec::new()).unwrap();
         shard.ask(0, receive(own_link(0), path(0), None).into());
         let mut shown = Vec::new();
@@ -60,8 +64,8 @@ impl Shard {
             outcome: Outcome::Complete,
             ticket: None,
         };
-        let settled: Vec<Command> = held.skip(KEPT).map(complete).collect();
-        assert_eq!(settled.len() as u64 + KEPT as u64, MESSAGES);
+        let settled: Vec<Command> = held.skip(kept).map(complete).collect();
+        assert_eq!(settled.len() + kept, messages);
         assert_eq!(shard.compacted(), 0, "there is nothing to be moved yet");
         shard.ask(0, settled);
         shard
@@ -103,7 +107,7 @@ const CACHES: [u64; 2] = [4 << 20, 8 << 10];
 #[test]
 fn an_old_segment_of_one_namespace_is_moved_in_bounded_pieces_while_another_one_is_answered_in_each_round() {
     for cache_bytes in CACHES {
-        let mut shard = Shard::new(cache_bytes);
+        let mut shard = Shard::new(cache_bytes, BODY);
         // In the first round the messages behind the segment are completed.
         shard.round(Ticket(1_000));
         let freed = shard.broker.node.journal().stats().segments_freed;
@@ -133,14 +137,19 @@ fn an_old_segment_of_one_namespace_is_moved_in_bounded_pieces_while_another_one_
 
 #[test]
 fn moved_records_are_background_work_of_the_namespace_that_they_are_of() {
-    let mut shard = Shard::new(CACHES[0]);
-    shard.round(Ticket(1_000));
-    for number in 1_001..1_005 {
-        let before = shard.used();
-        shard.round(Ticket(number));
-        let after = shard.used();
-        let [own, other] = [0, 1].map(|at| (after[at].1 - before[at].1, after[at].2 - before[at].2));
-        assert!(own.1 > 0 && own.0 == own.1, "{own:?}: all of it was asked for by nobody");
-        assert!(other.0 > 0 && other.1 == 0, "{other:?}: a send");
+    // Also records that are too short for their bytes to be a unit of work.
+    for body in [BODY, 100] {
+        let mut shard = Shard::new(CACHES[0], body);
+        shard.round(Ticket(1_000));
+        for number in 1_001..1_005 {
+            let (before, compacted) = (shard.used(), shard.compacted());
+            shard.round(Ticket(number));
+            let after = shard.used();
+            let [own, other] = [0, 1].map(|at| (after[at].1 - before[at].1, after[at].2 - before[at].2));
+            let records = (shard.compacted() - compacted) / (body as u64 + 100);
+            assert!(records > 0 && own.1 >= records, "{own:?} for {records} records");
+            assert_eq!(own.0, own.1, "all of it was asked for by nobody");
+            assert!(other.0 > 0 && other.1 == 0, "{other:?}: a send");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use broker_filter::Filter;
 
-use super::harness::*;
-use crate::{Command, EntityKind, EntitySettings, Message, Position, ReceiveMode, Rule, Timestamp};
+use super::{harness::*, recovery::clean};
+use crate::{Command, EntityKind, EntitySettings, Message, ReceiveMode, Rule, Timestamp};
 
 const NEVER: Timestamp = Timestamp::from_millis(0);
 
@@ -79,8 +79,7 @@ fn a_restart_knows_the_last_send_and_the_times_recorded_with_the_definition() {
     );
     // The journal moves the definition, and takes the time along; so does an update.
     let end = broker.journal.end();
-    broker.journal.make_readable();
-    broker.core.segment_done(Position(end), &mut broker.journal);
+    clean(&mut broker, end);
     broker.wait(5_000);
     assert_eq!(broker.replayed().entity("q").unwrap().accessed_at, received);
     broker.restart();

@@ -22,7 +22,6 @@ pub(super) fn clean(broker: &mut Broker, up_to: u64) {
     for (at, bytes) in oldest {
         broker.core.relocate(at, &bytes, &mut broker.journal).unwrap();
     }
-    broker.core.segment_done(Position(up_to), &mut broker.journal);
     let alive = broker.journal.live().into_iter().filter(|(at, _)| *at < up_to).count();
     assert_eq!(alive, 0, "nothing alive is left behind");
     broker.journal.records.retain(|at, _| *at >= up_to);
@@ -111,8 +110,7 @@ fn a_segment_without_living_messages_still_hands_over_its_definitions() {
     broker.publish(message("a"));
     broker.receive(main_path("q"), ReceiveMode::ReceiveAndDelete, 9);
     let end = broker.journal.end();
-    broker.core.segment_done(Position(end), &mut broker.journal);
-    broker.journal.records.retain(|at, _| *at >= end);
+    clean(&mut broker, end);
     broker.restart();
     broker.publish(message("b"));
     assert_eq!(broker.lock_one().sequence.0, 2);

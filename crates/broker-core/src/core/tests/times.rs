@@ -1,7 +1,7 @@
 //! Times at which entities and rules were made and changed (`docs/features/management-api.md`, "Times").
 
-use super::harness::*;
-use crate::{Command, Effect, EntityKind, EntitySettings, Position, Rule, Timestamp};
+use super::{harness::*, recovery::clean};
+use crate::{Command, Effect, EntityKind, EntitySettings, Rule, Timestamp};
 
 const NAMES: [(&str, EntityKind); 3] =
     [("q", EntityKind::Queue), ("t", EntityKind::Topic), ("t/Subscriptions/s", EntityKind::Subscription)];
@@ -15,8 +15,7 @@ fn times(broker: &Broker, name: &str) -> (Timestamp, Timestamp) {
 fn restart_twice(broker: &mut Broker) {
     broker.restart();
     let end = broker.journal.end();
-    broker.journal.make_readable();
-    broker.core.segment_done(Position(end), &mut broker.journal);
+    clean(broker, end);
     broker.restart();
 }
 
