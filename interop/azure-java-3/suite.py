@@ -16,6 +16,7 @@ from broker import Broker
 from cases import RENEWED_LOCK, Context, Suite
 from external import play
 from java import program_of
+from namespaces import QUEUE, three_namespaces
 
 PORT = 5671
 SESSIONS = {"requires_session": True}
@@ -84,11 +85,23 @@ def declare_alone(name: str, *acts: str) -> None:
             broker.close()
 
 
+def declare_with_namespaces(name: str) -> None:
+    """A case that has a broker with three namespaces, at an address each."""
+
+    @suite.case(name)
+    def teams(context: Context) -> None:
+        hosts = [address() for _ in range(3)]
+        with three_namespaces(*hosts, listen_tls=tuple(f"{host}:{PORT}" for host in hosts)) as namespaces:
+            play(program, name, Context(namespaces.broker, context.transport, QUEUE), **namespaces.environment())
+
+
 for case, own in CASES.items():
     declare(case, own)
 declare_alone("schedule-and-cancel", "schedule-and-cancel")
 declare_alone("transaction-rollback", "transaction-rollback")
 declare_alone("broker-restart", "restart-before", "restart-between", "restart-after")
+for case in ("namespaces", "namespace-held", "namespace-max-connections", "namespace-max-bytes"):
+    declare_with_namespaces(case)
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome")
 

@@ -64,18 +64,26 @@ class Namespaces:
 
 
 @contextlib.contextmanager
-def three_namespaces() -> Iterator[Namespaces]:
-    """The broker, for as long as the block lasts."""
-    hosts = {"team-a": "127.0.0.2", "team-b": "127.0.0.3"}
+def three_namespaces(
+    default: str = "localhost",
+    team_a: str = "127.0.0.2",
+    team_b: str = "127.0.0.3",
+    *,
+    listen_tls: tuple[str, ...] = (),
+) -> Iterator[Namespaces]:
+    """The broker, for as long as the block lasts; it listens for TLS there, too."""
+    hosts = {"team-a": team_a, "team-b": team_b}
+    names = ("localhost", "127.0.0.1", default, *hosts.values(), f"*.{DOMAIN}")
     broker = Broker(
         {QUEUE: {}},
         more_config=CONFIG,
         addresses=("127.0.0.1", *hosts.values()),
-        names=("localhost", "127.0.0.1", *hosts.values(), f"*.{DOMAIN}"),
+        listen_tls=listen_tls,
+        names=tuple(dict.fromkeys(names)),
     ).start()
     try:
         teams = [_created(broker, name, host) for name, host in hosts.items()]
-        yield Namespaces(broker, Namespace(broker, "default", "localhost", KEY), *teams)
+        yield Namespaces(broker, Namespace(broker, "default", default, KEY), *teams)
     finally:
         broker.close()
 

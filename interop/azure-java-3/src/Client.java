@@ -53,7 +53,11 @@ final class Client {
 
     /** The SDK connects to port 5671 whatever port stands here. */
     static ConnectionStringBuilder at(String entity, String key) throws Exception {
-        URI endpoint = new URI("sb://" + System.getenv("FERRYBUS_HOST") + "/");
+        return at(System.getenv("FERRYBUS_HOST"), entity, key);
+    }
+
+    static ConnectionStringBuilder at(String host, String entity, String key) throws Exception {
+        URI endpoint = new URI("sb://" + host + "/");
         ConnectionStringBuilder builder = new ConnectionStringBuilder(endpoint, entity, System.getenv("FERRYBUS_KEY_NAME"), key);
         builder.setOperationTimeout(WAIT);
         return builder;
@@ -141,12 +145,12 @@ final class Client {
     }
 
     /** The step must fail, and with this exception of the SDK. */
-    static void refused(Class<? extends Exception> kind, Fails body) throws Exception {
+    static <E extends Exception> E refused(Class<E> kind, Fails body) throws Exception {
         try {
             body.run();
         } catch (Exception error) {
             demand(kind.isInstance(error), "not " + kind.getSimpleName() + ": " + error);
-            return;
+            return kind.cast(error);
         }
         throw new AssertionError("it was not refused");
     }

@@ -15,6 +15,7 @@ public final class Main {
         Topics.declare(CASES);
         Transactions.declare(CASES);
         Lasting.declare(CASES);
+        Teams.declare(CASES);
     }
 
     public static void main(String[] arguments) {
