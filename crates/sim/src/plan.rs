@@ -41,6 +41,8 @@ pub struct Plan {
     pub(crate) inputs_per_round: u64,
     /// Largest budget of work of one round, each drawn by itself; `None`: no round has one.
     pub(crate) round_work: Option<u64>,
+    /// Largest budget of work of one turn of a connection, each drawn by itself; `None`: no turn has one.
+    pub(crate) turn_work: Option<u64>,
     /// Bytes of all namespaces that may wait for the disk, shared by weight.
     pub(crate) unwritten_shared: u64,
     pub(crate) topology: Topology,
@@ -90,6 +92,7 @@ impl Plan {
             changes_settings: false,
             inputs_per_round: 1,
             round_work: None,
+            turn_work: None,
             unwritten_shared: NodeLimits::default().unwritten_bytes_shared,
             topology,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
@@ -128,6 +131,7 @@ impl Plan {
             self.disturb = 10 + rng.below(60);
         }
         self.add_namespaces(&mut Rng::new(seed ^ 0x7E4A_2715));
+        self.add_turns(&mut Rng::new(seed ^ 0x6A11_0C57));
         self
     }
 
@@ -178,6 +182,13 @@ impl Plan {
         };
         if rng.chance(30) {
             self.unwritten_shared = 1 << rng.below(16);
+        }
+    }
+
+    /// In a third of the runs a connection handles a part of what it has read in each turn: a few frames, or many.
+    fn add_turns(&mut self, rng: &mut Rng) {
+        if rng.chance(33) {
+            self.turn_work = Some(1 << rng.below(10));
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use amqp_gateway::{Gateway, GatewayConfig, Now};
 use broker_auth::PeerFacts;
-use broker_core::{Batch, ClientId, Effect, Timestamp};
+use broker_core::{Batch, ClientId, Effect, Timestamp, Work, WorkBudget};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -257,8 +257,9 @@ impl<'a> World<'a> {
         match self.rng.below(20) {
             0..=4 => self.client_acts(connection)?,
             5..=8 => {
-                let connection =
-                    self.connection_with(connection, |connection| !connection.to_broker.is_empty());
+                let connection = self.connection_with(connection, |connection| {
+                    !connection.to_broker.is_empty() || connection.gateway.has_more_input()
+                });
                 self.bytes_to_broker(connection, false);
             }
             9..=11 => return self.bytes_to_client(connection, false),
@@ -304,15 +305,30 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// One turn of a connection: what it has read before is handled first, and only then is more read. `all` takes as many as there are.
     fn bytes_to_broker(&mut self, connection: usize, all: bool) {
         let now = self.now();
         let Some(connection) = self.connections.get_mut(connection) else { return };
-        let count = cut_length(&mut self.rng, connection.to_broker.len(), all);
-        if count > 0 {
-            let bytes = connection.to_broker.split_to(count).freeze();
-            self.report.wire.add(&bytes);
-            connection.gateway.handle_input(now, bytes);
+        loop {
+            if let Some(most) = self.plan.turn_work {
+                connection.gateway.give_work(WorkBudget::new(Work(1 + self.rng.below(most))));
+            }
+            if connection.gateway.has_more_input() {
+                self.report.count("turns of connections that go on with what was read before");
+                connection.gateway.handle_more_input(now);
+            } else {
+                let count = cut_length(&mut self.rng, connection.to_broker.len(), all);
+                if count == 0 {
+                    break;
+                }
+                let bytes = connection.to_broker.split_to(count).freeze();
+                self.report.wire.add(&bytes);
+                connection.gateway.handle_input(now, bytes);
+            }
             answer_placements(connection, &self.tenants, self.plan, now);
+            if !all {
+                break;
+            }
         }
         connection.gateway.handle_deadline(now);
         submit(&mut self.process, connection);

@@ -393,7 +393,10 @@ impl Receiver {
         if self.rolled_back.remove(&delivery) {
             cx.model.count("deliveries settled after a rollback");
         }
-        cx.model.messages.settling(copy, amqp.holder, settlement_kind);
+        // Another receiver of this client may have it from the queue to which it was forwarded, with a lock of its own.
+        if !cx.model.messages.has_moved_from(copy, self.entity) {
+            cx.model.messages.settling(copy, amqp.holder, settlement_kind);
+        }
         if settled && settlement_kind == SettlementKind::Complete {
             cx.model.count("completions without an answer");
         }

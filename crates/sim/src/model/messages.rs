@@ -126,6 +126,7 @@ impl Message {
         }
         self.location = next;
         self.deferral = Deferral::No;
+        self.held_at_crash = None;
         if next != Location::Transfer {
             (self.sequence, self.delivery_count) = (None, 0);
         }
@@ -263,6 +264,11 @@ impl Messages {
         for (_, message) in self.0.range_mut((id, EntityIndex::MIN)..=(id, EntityIndex::MAX)) {
             message.key = Some(key);
         }
+    }
+
+    /// Whether a message that a client received at this entity was seen at another one since.
+    pub(crate) fn has_moved_from(&self, copy: CopyId, entity: EntityIndex) -> bool {
+        self.get(copy).is_some_and(|message| message.received_at(copy.1) != entity)
     }
 
     /// A client gives the message back or asks for its removal: from here on its lock may be gone.

@@ -295,6 +295,7 @@ const EVENTS: &[&str] = &[
     "connections closed by a deletion",
     "namespaces created behind the first shard",
     "shards that panicked",
+    "turns of connections that go on with what was read before",
     "connections closed by the panic of a shard",
     "namespaces held",
     "namespaces let go",
