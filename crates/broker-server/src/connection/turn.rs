@@ -1,7 +1,8 @@
 //! Turn of a connection on its thread, which it shares with others.
 //!
 //! Invariant: a turn ends with the first step that begins or ends [`TURN`] after it, or [`SHARED_TURN`] where there are several namespaces. Steps
-//! end by work, which is given so that it lasts for [`STEP`]: only a single frame that costs more makes a step longer.
+//! end by work, which is given so that it lasts for [`STEP`]: only a single frame that costs more makes a step longer. Output is written
+//! in pieces, and a turn ends with the first piece that ends after its time.
 
 use std::time::{Duration, Instant};
 
