@@ -26,6 +26,7 @@ mod link;
 mod output;
 mod sasl;
 mod session;
+mod view;
 
 pub use command::{AttachReply, OpenReply};
 pub use config::Config;
@@ -34,3 +35,4 @@ pub use delivery::OutgoingDelivery;
 pub use event::{Event, IncomingDelivery, Origin};
 pub use gather::GatherBuffer;
 pub use ids::{DeliveryId, LinkKey, SessionId};
+pub use view::{LinkView, SessionView};

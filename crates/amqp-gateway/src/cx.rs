@@ -104,7 +104,7 @@ impl Cx {
     /// Grants a sending peer credit anew when half of it is used. Credit is no throttle: it comes, whatever waits.
     #[inline]
     pub(crate) fn top_up(&mut self, link: LinkKey, window: u32) {
-        if self.engine.credit_left(link) <= window / 2 {
+        if self.engine.link(link).credit_left() <= window / 2 {
             self.engine.grant_credit(link, window);
         }
     }

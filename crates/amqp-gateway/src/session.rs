@@ -56,7 +56,7 @@ impl Session {
 
     /// Bytes of deliveries that the engine has been given and has not sent.
     pub(crate) fn unsent_bytes(&mut self, engine: &Connection) -> u64 {
-        let deliveries = engine.unsent_deliveries(self.id);
+        let deliveries = engine.session(self.id).unsent_deliveries();
         while self.unsent.len() > deliveries
             && let Some(bytes) = self.unsent.pop_front()
         {

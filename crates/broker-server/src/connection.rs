@@ -13,7 +13,7 @@ use std::{
 };
 
 use amqp_gateway::{CloseReason, Gateway, Now};
-use broker_core::{ClientId, Command, Effect, Work, WorkBudget};
+use broker_core::{ClientId, Command, Work, WorkBudget};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -22,7 +22,6 @@ use tokio::{
 };
 
 use crate::{
-    audit::Audit,
     clock::{self, Clock},
     connection_turns::{ConnectionTurns, NamespaceTurn},
     connections::ConnectionListing,
@@ -32,59 +31,28 @@ use crate::{
     fault_subscription::FaultSubscription,
     metrics::ConnectionGauge,
     namespaces::{ServedNamespace, directory::reason_to_leave},
-    otlp::Spans,
     shutdown::{Shutdown, ordered},
     socket,
     submission::{bring_outcomes, messages_sent, submit},
     transport::{self, Outgoing},
     unfinished::UnfinishedShare,
-    wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
 mod log;
 mod placer;
+mod ready_events;
+mod stalled_output;
 mod turn;
+mod watchers;
 
 pub(crate) use log::ConnectionLog;
 pub(crate) use placer::Placer;
+pub(crate) use watchers::Watchers;
 
 use log::Carried;
+use ready_events::ReadyEvents;
+use stalled_output::StalledOutput;
 use turn::ConnectionTurn;
-
-/// Everything that was ready when the loop woke, so that one pass handles it all.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each says that one independent thing is ready")]
-struct ReadyEvents {
-    effects: Vec<Effect>,
-    control_messages: Vec<ControlMessage>,
-    input: Option<BytesMut>,
-    /// Input that was read before is left.
-    more_input: bool,
-    end_of_stream: bool,
-    deadline: bool,
-    stop: Option<Shutdown>,
-    faults: bool,
-    flushed: bool,
-    /// Output is left to be built.
-    more_output: bool,
-    /// The shard has failed, and recovers.
-    abandoned: bool,
-    /// The socket is broken. What else is ready is still done.
-    failure: Option<io::Error>,
-}
-
-impl ReadyEvents {
-    fn is_empty(&self) -> bool {
-        self.effects.is_empty()
-            && self.control_messages.is_empty()
-            && self.input.is_none()
-            && !self.more_input
-            && !self.more_output
-            && self.stop.is_none()
-            && self.failure.is_none()
-            && !(self.end_of_stream || self.deadline || self.faults || self.flushed || self.abandoned)
-    }
-}
 
 /// End of a connection without a failure.
 enum End {
@@ -112,10 +80,7 @@ pub(crate) struct Driver<S> {
     paused_until: Option<Instant>,
     outgoing: Outgoing,
     deadline_timer: DeadlineTimer,
-    /// While the socket takes nothing: since when, and what it had taken by then.
-    stuck: Option<(Instant, u64)>,
-    /// Longest time of that; `None`: unbounded.
-    patience: Option<Duration>,
+    stalled_output: StalledOutput,
     /// The node was told that the connection is over.
     disconnect_sent: bool,
     /// Resolves once, when the server ends.
@@ -134,19 +99,6 @@ pub(crate) struct Driver<S> {
     was_abandoned: bool,
     /// The reason of an end that AMQP does not know.
     failure: Option<String>,
-}
-
-/// Observers of one connection.
-#[derive(Debug)]
-pub(crate) struct Watchers {
-    /// The exporter of spans, if they are wanted.
-    pub(crate) spans: Option<Spans>,
-    /// The log of changes and of refused log-ins.
-    pub(crate) audit: Arc<Audit>,
-    /// The log of clients that speak other protocols.
-    pub(crate) wrong_protocols: Arc<WrongProtocols>,
-    /// The connection's own log, if it is wanted.
-    pub(crate) log: Option<ConnectionLog>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -179,8 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             paused_until: None,
             outgoing,
             deadline_timer,
-            stuck: None,
-            patience,
+            stalled_output: StalledOutput::new(patience),
             disconnect_sent: false,
             stop: Some(stop),
             faults: None,
@@ -244,8 +195,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
             }
-            let cut_off = self.cut_off()?;
-            let deadlines = [self.gateway.deadline(), cut_off, self.paused_until];
+            let waiting = (!self.outgoing.is_empty()).then(|| self.outgoing.taken());
+            let stalled = self.stalled_output.deadline(waiting, self.clock.now().instant)?;
+            let deadlines = [self.gateway.deadline(), stalled, self.paused_until];
             self.deadline_timer.set(deadlines.into_iter().flatten().min());
             if let Some(namespace) = self.placer.placed() {
                 namespace.add_gateway_work(self.turn.take_uncounted(self.gateway.work_done()));
@@ -303,7 +255,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.paused_until = self.paused_until.filter(|until| *until > now.instant);
             self.gateway.handle_deadline(now);
         }
-        self.tell_watchers();
+        if let Some(watchers) = &mut self.watchers {
+            watchers.update(&mut self.gateway, self.connection_gauge.address);
+        }
         if ready.faults {
             self.gateway.handle_faults(now);
         }
@@ -402,28 +356,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if let Some(listed) = &self.listed {
             listed.enter_namespace(namespace);
         }
-    }
-
-    /// Deadline of a peer that takes no output; an error once it has passed. Nothing else would
-    /// end such a connection: its heartbeats may come, and the close that it is told never leaves.
-    fn cut_off(&mut self) -> io::Result<Option<Instant>> {
-        let Some(patience) = self.patience.filter(|_| !self.outgoing.is_empty()) else {
-            self.stuck = None;
-            return Ok(None);
-        };
-        let now = self.clock.now().instant;
-        let since = match self.stuck {
-            Some((since, taken)) if taken == self.outgoing.taken() => since,
-            _ => {
-                self.stuck = Some((now, self.outgoing.taken()));
-                now
-            }
-        };
-        let end = since + patience;
-        if now >= end {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads nothing"));
-        }
-        Ok(Some(end))
     }
 
     /// Hands over what the gateway asks for, and takes what the node says to it at once.
@@ -551,37 +483,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 }
 
 impl<S> Driver<S> {
-    /// Passes on what the gateway has noted for the log and for traces.
-    fn tell_watchers(&mut self) {
-        let Some(watchers) = &mut self.watchers else { return };
-        let (gateway, from) = (&mut self.gateway, self.connection_gauge.address);
-        watchers.audit.write_notes(from, &gateway.record().take_changes());
-        watchers.audit.refuse_logins(from, &gateway.record().take_refused_logins());
-        if let Some(spans) = &watchers.spans {
-            spans.take(gateway.take_spans());
-        }
-        if let Some(log) = &mut watchers.log {
-            log.update(gateway);
-        }
-    }
-
-    /// Tells them that the connection is over.
-    fn tell_end(&mut self) {
-        self.tell_watchers();
-        let Some(watchers) = &mut self.watchers else { return };
-        if self.gateway.record().refused_header() == Some(AMQP_0_9_1) {
-            watchers.wrong_protocols.note(
-                self.clock.now().instant,
-                self.connection_gauge.address,
-                Mistake::Amqp091,
-            );
-        }
-        if let Some(log) = &mut watchers.log {
-            let carried = Carried { bytes_in: self.received, bytes_out: self.outgoing.taken() };
-            log.close(&mut self.gateway, carried, self.failure.as_deref());
-        }
-    }
-
     /// Takes leave of the node, once. What did not go out is given back at once, and does not wait for its locks to
     /// run out.
     fn leave(&mut self) {
@@ -590,8 +491,13 @@ impl<S> Driver<S> {
         }
         // After a panic the gateway's state may be anything.
         if !std::thread::panicking() {
-            self.gateway.handle_eof(self.clock.now());
-            self.tell_end();
+            let (now, from) = (self.clock.now(), self.connection_gauge.address);
+            self.gateway.handle_eof(now);
+            if let Some(watchers) = &mut self.watchers {
+                let carried = Carried { bytes_in: self.received, bytes_out: self.outgoing.taken() };
+                let failure = self.failure.as_deref();
+                watchers.end(&mut self.gateway, from, now.instant, carried, failure);
+            }
         }
         let last = self.gateway.disconnected();
         if let Some(namespace) = self.placer.placed() {

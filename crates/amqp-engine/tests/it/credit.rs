@@ -29,13 +29,13 @@ fn credit_falls_with_each_delivery_and_is_told_with_the_senders_count() {
     for id in 0..2 {
         pair.feed(&amqp_with(0, transfer(0, id), b"x"));
     }
-    assert_eq!(pair.engine.credit_left(link), 1);
+    assert_eq!(pair.engine.link(link).credit_left(), 1);
     pair.engine.grant_credit(link, 10);
     let flows = pair.flows();
     assert_eq!((flows[0].delivery_count, flows[0].link_credit), (Some(1), Some(10)));
     // The sender gives up four of them.
     pair.feed(&amqp(0, Flow { next_outgoing_id: 2, ..credit(0, 5, 0) }));
-    assert_eq!(pair.engine.credit_left(link), 6);
+    assert_eq!(pair.engine.link(link).credit_left(), 6);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn credit_of_the_peer_is_told_as_an_absolute_limit() {
         };
         assert_eq!((got, credit), (limit, left), "{step:?}");
     }
-    assert_eq!(pair.engine.handed_over(link), 5);
+    assert_eq!(pair.engine.link(link).handed_over(), 5);
 }
 
 #[test]

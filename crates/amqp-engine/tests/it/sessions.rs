@@ -201,7 +201,7 @@ fn transfers_wait_for_the_peers_window() {
     }
     assert_eq!(pair.transfers().len(), 2);
     assert!(!pair.engine.has_output(), "what cannot go out is no output");
-    assert_eq!(pair.engine.unsent_deliveries(link.session()), 3);
+    assert_eq!(pair.engine.session(link.session()).unsent_deliveries(), 3);
     // The peer has seen one of the two: one more may go.
     pair.feed(&amqp(0, Flow { next_incoming_id: Some(2), incoming_window: 2, ..flow() }));
     let transfers = pair.transfers();

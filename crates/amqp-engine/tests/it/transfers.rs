@@ -183,7 +183,7 @@ fn an_aborted_delivery_is_discarded() {
         amqp_with(0, aborted(), b""),
     ]);
     assert!(pair.events.is_empty());
-    assert_eq!(pair.engine.credit_left(link), 8, "each has used a credit");
+    assert_eq!(pair.engine.link(link).credit_left(), 8, "each has used a credit");
     // Its tag is free, its id is used.
     pair.feed(&amqp_with(
         0,
@@ -197,7 +197,7 @@ fn an_aborted_delivery_is_discarded() {
         amqp_with(0, transfer(0, 4), b"z"),
     ]);
     assert_eq!(delivery(&mut pair).payload, "z");
-    assert_eq!(pair.engine.credit_left(link), 5);
+    assert_eq!(pair.engine.link(link).credit_left(), 5);
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn an_unsettled_message_beyond_the_largest_size_is_dropped_and_its_link_stays() 
         assert_eq!((of, delivery_id, tag), (link, DeliveryId(0), transfer(0, 0).delivery_tag.unwrap()));
         assert_eq!((bytes, limit), (frames.iter().sum::<usize>() as u64, 10));
         // It has cost its credit, is settled as any other, and the next one is taken.
-        assert_eq!((pair.engine.credit_left(link), pair.read()), (4, vec![]));
+        assert_eq!((pair.engine.link(link).credit_left(), pair.read()), (4, vec![]));
         pair.engine.settle_incoming(link.session(), delivery_id, DeliveryState::Rejected(None));
         let answer = pair.dispositions().remove(0);
         assert_eq!((answer.role, answer.first, answer.settled), (Role::Receiver, 0, true));

@@ -86,7 +86,7 @@ fn counts(link: &Link, engine: &Connection) -> Option<ActivityCounts> {
         LinkKind::Receiver(receiver) if receiver.is_open() => receiver.unsettled(),
         _ => return None,
     };
-    (!link.detached_by_broker).then(|| (engine.counts(link.key), unsettled))
+    (!link.detached_by_broker).then(|| (engine.link(link.key).counts(), unsettled))
 }
 
 fn pause(time_out: Duration) -> Duration {

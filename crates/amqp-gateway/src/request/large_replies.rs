@@ -77,5 +77,6 @@ impl LargeReplies {
 fn has_room(link: LinkId, cx: &Cx, ends: &mut Endpoints) -> bool {
     let Some(link) = ends.links.get_mut(link) else { return true };
     let LinkKind::Reply(replies) = &mut link.kind else { return true };
-    replies.unread_bytes(cx.engine.oldest_unsent(link.key.session())) <= cx.config.deliver_window_bytes
+    replies.unread_bytes(cx.engine.session(link.key.session()).oldest_unsent())
+        <= cx.config.deliver_window_bytes
 }

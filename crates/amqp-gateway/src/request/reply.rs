@@ -81,7 +81,7 @@ impl<'a> Replier<'a> {
         for link in self.ends.links.iter_mut() {
             let LinkKind::Reply(replies) = &mut link.kind else { continue };
             if (*replies.node() == NodeName::Cbs) == of_cbs {
-                unread += replies.unread_bytes(self.cx.engine.oldest_unsent(link.key.session()));
+                unread += replies.unread_bytes(self.cx.engine.session(link.key.session()).oldest_unsent());
             }
         }
         if unread <= limit { Ok(()) } else { Err(Refusal::UnreadAnswers { limit }) }

@@ -125,7 +125,7 @@ impl<'a> Deliverer<'a> {
             }
         }
         // The engine keeps an account of what did not go out as long as an earlier delivery is named.
-        if let Some(next) = self.cx.engine.next_outgoing(session.id) {
+        if let Some(next) = self.cx.engine.session(session.id).next_outgoing() {
             let transacted = self.ends.pending.settlements_of(number);
             let named = session.unsettled.oldest().into_iter().chain(transacted);
             if let Some(oldest) = session.watermark.mark(named, next) {

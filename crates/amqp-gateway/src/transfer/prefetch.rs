@@ -26,7 +26,7 @@ pub(crate) fn links(next: &[Effect], links: &LinkTable, engine: &Connection) {
         let Effect::Delivery(delivery) = effect else { return None };
         let link = links.get(delivery.consumer)?;
         let LinkKind::Receiver(receiver) = &link.kind else { return None };
-        Some(receiver.prefetch() ^ engine.handed_over(link.key))
+        Some(receiver.prefetch() ^ engine.link(link.key).handed_over())
     });
     black_box(loads.fold(0, |sum, load| sum ^ load));
 }

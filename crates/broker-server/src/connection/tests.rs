@@ -12,7 +12,7 @@ use amqp_codec::{
 use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
-    Batch, Command, CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, Message,
+    Batch, Command, CoreConfig, Delivery, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message,
     NamespaceDefinition, NamespaceSlot, ReceiveMode, SubQueue, Ticket, UnsettledPolicy,
 };
 use broker_log::JournalConfig;

@@ -3,32 +3,27 @@
 //! Invariant: a change is answered once it is durable, and the namespace can be used by then. What a configuration file names is
 //! changed in that file alone.
 
-use std::net::IpAddr;
-
 use std::{collections::BTreeMap, sync::Arc};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::rfc_3339_millis;
-use broker_auth::{Right, split_authority};
+use broker_auth::Right;
 use broker_core::{
-    AccessRight, AuthorizationRule, DEFAULT_NAMESPACE, Effect, KeyText, NamespaceDefinition, NamespaceError,
-    NamespaceLimit, NamespaceSettings, NamespaceState, Timestamp, namespace_key,
+    NamespaceDefinition, NamespaceLimit, NamespaceSettings, NamespaceState, Timestamp, namespace_key,
 };
 use broker_node::{NamespaceCommand, NamespaceId};
 use hyper::{
     Method, Request, StatusCode,
     body::Incoming,
-    header::{ETAG, IF_MATCH, IF_NONE_MATCH},
+    header::{ETAG, IF_MATCH},
 };
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     admin,
     answer::{HttpResponse, Refusal, json_answer},
     attempt::Attempt,
-    context::{RequestContext, host_of},
-    core_client::{self, CoreClient},
+    context::RequestContext,
+    core_client,
     testing::parse,
 };
 use crate::{
@@ -39,73 +34,21 @@ use crate::{
     randomness::random,
 };
 
+mod change;
+mod keys;
+mod resource;
 mod settings;
 
+pub(super) use resource::is_path;
+
+use change::{change, change_in, existing, is_for_new};
+use resource::Resource;
 use settings::{SettingsBody, check_version, settings, version};
 
-/// Path of the list.
-const ROOT: &str = "/$ferrybus/namespaces";
 /// Most namespaces in one answer.
 const PAGE_MAX: usize = 1_000;
 /// Methods of one namespace or key.
 const ALLOW: &str = "GET, PUT, DELETE";
-
-/// Whether a path, in lower case, is of this interface.
-pub(super) fn is_path(path: &str) -> bool {
-    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The resource of a request.
-#[derive(Debug, Eq, PartialEq)]
-enum Resource {
-    All,
-    One(String),
-    Keys(String),
-    Key(String, String),
-}
-
-impl Resource {
-    fn of(path: &str) -> Option<Self> {
-        let decoded = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
-        let rest = decoded.get(ROOT.len()..)?.trim_matches('/');
-        let mut parts = rest.split('/').filter(|part| !part.is_empty()).map(str::to_owned);
-        match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (None, ..) => Some(Self::All),
-            (Some(name), None, ..) => Some(Self::One(name)),
-            (Some(name), Some(keys), None, _) if keys.eq_ignore_ascii_case("keys") => Some(Self::Keys(name)),
-            (Some(name), Some(keys), Some(key), None) if keys.eq_ignore_ascii_case("keys") => {
-                Some(Self::Key(name, key))
-            }
-            _ => None,
-        }
-    }
-
-    /// Name of the namespace, and what else it is about, for the audit log.
-    fn subject(&self) -> (&str, &str) {
-        match self {
-            Self::All => ("", ""),
-            Self::One(name) | Self::Keys(name) => (name, ""),
-            Self::Key(name, key) => (name, key),
-        }
-    }
-
-    const fn action(&self, method: &Method) -> Option<&'static str> {
-        match (self, method) {
-            (Self::One(_), &Method::PUT) => Some("namespace-set"),
-            (Self::One(_), &Method::DELETE) => Some("namespace-delete"),
-            (Self::Key(..), &Method::PUT) => Some("namespace-key-set"),
-            (Self::Key(..), &Method::DELETE) => Some("namespace-key-delete"),
-            _ => None,
-        }
-    }
-}
-
-/// Body of a request for a key.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyBody {
-    rights: Vec<String>,
-}
 
 /// Answers a request.
 pub(super) async fn answer(
@@ -160,29 +103,11 @@ async fn exchange(
             let definition = change(context, NamespaceCommand::Delete { name: (**name).into() }).await?;
             Ok(json_answer(StatusCode::ACCEPTED, &json!({ "name": definition.name, "state": "deleting" })))
         }
-        (Resource::Keys(name), Method::GET) => {
-            let served = existing(context, name)?;
-            let keys: Vec<Value> = served.definition().keys.iter().map(shown_key).collect();
-            Ok(json_answer(StatusCode::OK, &json!({ "keys": keys })))
-        }
+        (Resource::Keys(name), Method::GET) => keys::list(context, name),
         (Resource::All | Resource::Keys(_), _) => Err(Refusal::Method { allow: "GET" }),
-        (Resource::Key(name, key), Method::GET) => {
-            let served = existing(context, name)?;
-            let definition = served.definition();
-            let found = definition.keys.iter().find(|found| *found.name == **key);
-            let found = found.ok_or_else(|| Refusal::NotFound(request.uri().path().to_owned()))?;
-            Ok(json_answer(StatusCode::OK, &shown_key(found)))
-        }
-        (Resource::Key(name, key), Method::PUT) => put_key(context, request, (name, key)).await,
-        (Resource::Key(name, key), Method::DELETE) => {
-            let served = existing(context, name)?;
-            if !served.definition().keys.iter().any(|known| *known.name == **key) {
-                refuse_configured_key(&served, (name, key))?;
-            }
-            let command = NamespaceCommand::RemoveKey { name: (**name).into(), key: (**key).into() };
-            change(context, command).await?;
-            Ok(json_answer(StatusCode::OK, &json!({ "name": key })))
-        }
+        (Resource::Key(name, key), Method::GET) => keys::get(context, (name, key), request.uri().path()),
+        (Resource::Key(name, key), Method::PUT) => keys::put(context, request, (name, key)).await,
+        (Resource::Key(name, key), Method::DELETE) => keys::delete(context, (name, key)).await,
         (Resource::One(_) | Resource::Key(..), _) => Err(Refusal::Method { allow: ALLOW }),
     }
 }
@@ -246,11 +171,6 @@ async fn put(
     one(context, &served, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
-/// Whether the request is only for a name that is not taken.
-fn is_for_new<B>(request: &Request<B>) -> bool {
-    request.headers().get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == b"*")
-}
-
 /// The settings in a configuration file are changed there; whether a namespace is held is not in a file.
 fn refuse_change_of_configured(
     context: &RequestContext,
@@ -268,112 +188,6 @@ fn refuse_configured(context: &RequestContext, name: &str) -> Result<(), Refusal
         )));
     }
     Ok(())
-}
-
-/// A key that the configuration names is changed and removed there.
-fn refuse_configured_key(served: &ServedNamespace, (name, key): (&str, &str)) -> Result<(), Refusal> {
-    if served.authority.has_configured_key(key) {
-        return Err(Refusal::Conflict(format!(
-            "the key `{key}` of the namespace `{name}` is one of the configuration: it is changed there, and not here"
-        )));
-    }
-    Ok(())
-}
-
-async fn put_key(
-    context: &RequestContext,
-    request: Request<Incoming>,
-    (name, key): (&str, &str),
-) -> Result<HttpResponse, Refusal> {
-    let host = host_of(&request).unwrap_or("localhost").to_owned();
-    let only_create = is_for_new(&request);
-    let body = context.body(request.into_body()).await?;
-    let KeyBody { rights } = parse(&body)?;
-    let served = existing(context, name)?;
-    refuse_configured_key(&served, (name, key))?;
-    if only_create && served.definition().keys.iter().any(|known| *known.name == *key) {
-        return Err(Refusal::Precondition(format!("the namespace `{name}` has a key `{key}` already")));
-    }
-    let text = || -> Result<KeyText, Refusal> {
-        let bytes: [u8; 32] = random().map_err(|error| Refusal::Full(error.to_string()))?;
-        Ok(KeyText::new(STANDARD.encode(bytes)))
-    };
-    let now = context.shared.clock.utc();
-    let rule = AuthorizationRule {
-        name: key.into(),
-        rights: rights_of(&rights)?,
-        primary: text()?,
-        secondary: Some(text()?),
-        created_at: now,
-        modified_at: now,
-    };
-    rule.check().map_err(|error| Refusal::Bad(error.to_string()))?;
-    let command = NamespaceCommand::PutKey { name: name.into(), key: Box::new(rule.clone()) };
-    change(context, command).await?;
-    let mut shown = shown_key(&rule);
-    if let Some(shown) = shown.as_object_mut() {
-        let secondary = rule.secondary.as_ref().map(KeyText::reveal);
-        shown.insert("primary".into(), rule.primary.reveal().into());
-        shown.insert("secondary".into(), secondary.into());
-        let connection_string = connection_string(context, &served, &host, &rule);
-        shown.insert("connection_string".into(), connection_string.into());
-    }
-    Ok(json_answer(StatusCode::CREATED, &shown))
-}
-
-/// The string by which an SDK connects.
-fn connection_string(
-    context: &RequestContext,
-    served: &ServedNamespace,
-    host: &str,
-    rule: &AuthorizationRule,
-) -> String {
-    let tls = context.peer.tls;
-    let hostnames = &served.definition().settings.hostnames;
-    let endpoint = endpoint((&served.name, hostnames.first().map(|name| &**name)), host, tls);
-    let tail = if tls { "" } else { ";UseDevelopmentEmulator=true" };
-    let (name, key) = (&rule.name, rule.primary.reveal());
-    format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key}{tail}")
-}
-
-/// Host and port at which clients reach a namespace with this name and hostname, where the request of an administrator was for
-/// `host`. A port that clients take by themselves is left out, and so is the one where only HTTP is spoken.
-fn endpoint((name, hostname): (&str, Option<&str>), host: &str, tls: bool) -> String {
-    let (asked, port) = split_authority(host).unwrap_or(("localhost", None));
-    let port = port.filter(|port| *port != if tls { 5_671 } else { 5_672 } && *port != 5_300);
-    let address: Option<IpAddr> = asked.parse().ok();
-    let host = match (hostname, address) {
-        (Some(hostname), _) => hostname.to_owned(),
-        (None, Some(IpAddr::V6(address))) if name == DEFAULT_NAMESPACE => format!("[{address}]"),
-        (None, _) if name == DEFAULT_NAMESPACE => asked.to_owned(),
-        // No label can stand before an address.
-        (None, Some(address)) if address.to_canonical().is_loopback() => format!("{name}.localhost"),
-        (None, Some(_)) => name.to_owned(),
-        (None, None) => format!("{name}.{asked}"),
-    };
-    port.map_or(host.clone(), |port| format!("{host}:{port}"))
-}
-
-fn rights_of(words: &[String]) -> Result<Vec<AccessRight>, Refusal> {
-    let right = |word: &String| match word.to_ascii_lowercase().as_str() {
-        "manage" => Ok(AccessRight::Manage),
-        "send" => Ok(AccessRight::Send),
-        "listen" => Ok(AccessRight::Listen),
-        _ => Err(Refusal::Bad(format!("`{word}` is no right: those are `manage`, `send` and `listen`"))),
-    };
-    let mut rights: Vec<AccessRight> = Vec::new();
-    for right in words.iter().map(right) {
-        let right = right?;
-        if !rights.contains(&right) {
-            rights.push(right);
-        }
-    }
-    if rights.is_empty() {
-        return Err(Refusal::Bad(
-            "a key has at least one of the rights `manage`, `send` and `listen`".into(),
-        ));
-    }
-    Ok(rights)
 }
 
 /// The shard of a namespace, or the one in which it is created: that which the request names, or the least loaded one.
@@ -399,50 +213,6 @@ fn shard_of(
             shared.shards.get(number).map(Arc::clone).ok_or_else(missing)
         }
     }
-}
-
-/// Has a namespace that exists changed, and gives its definition.
-async fn change(context: &RequestContext, command: NamespaceCommand) -> Result<NamespaceDefinition, Refusal> {
-    let name = match &command {
-        NamespaceCommand::Put { name, .. }
-        | NamespaceCommand::PutKey { name, .. }
-        | NamespaceCommand::RemoveKey { name, .. }
-        | NamespaceCommand::Delete { name } => name.to_string(),
-    };
-    let executor = Arc::clone(&existing(context, &name)?.executor);
-    change_in(context, &executor, command).await
-}
-
-async fn change_in(
-    context: &RequestContext,
-    executor: &Arc<Executor>,
-    command: NamespaceCommand,
-) -> Result<NamespaceDefinition, Refusal> {
-    match CoreClient::of_shard(context, executor).change_namespace(command).await? {
-        Effect::NamespaceDone { definition, .. } => Ok(*definition),
-        Effect::NamespaceRefused { error, .. } => Err(refusal(error)),
-        _ => Err(Refusal::Stopping),
-    }
-}
-
-fn refusal(error: NamespaceError) -> Refusal {
-    let text = error.to_string();
-    match error {
-        NamespaceError::Name(_) | NamespaceError::Default => Refusal::Bad(text),
-        NamespaceError::NotFound(name) => Refusal::NotFound(format!("{ROOT}/{name}")),
-        NamespaceError::NoKey { namespace, key } => {
-            Refusal::NotFound(format!("{ROOT}/{namespace}/keys/{key}"))
-        }
-        NamespaceError::AlreadyExists(_) => Refusal::Precondition(text),
-        NamespaceError::Deleting(_) | NamespaceError::Hostname { .. } => Refusal::Conflict(text),
-        NamespaceError::Full { .. }
-        | NamespaceError::TooManyKeys { .. }
-        | NamespaceError::QuotaExceeded(_) => Refusal::Full(text),
-    }
-}
-
-fn existing(context: &RequestContext, name: &str) -> Result<Arc<ServedNamespace>, Refusal> {
-    context.shared.namespaces.named(name).ok_or_else(|| Refusal::NotFound(format!("{ROOT}/{name}")))
 }
 
 type Figures = BTreeMap<(u16, NamespaceId), NamespaceFigures>;
@@ -498,15 +268,6 @@ fn shown(context: &RequestContext, served: &ServedNamespace, figures: &Figures) 
 
 fn time(at: Timestamp) -> String {
     rfc_3339_millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX))
-}
-
-fn shown_key(rule: &AuthorizationRule) -> Value {
-    let rights = rule.rights.iter().map(|right| match right {
-        AccessRight::Manage => "manage",
-        AccessRight::Send => "send",
-        AccessRight::Listen => "listen",
-    });
-    json!({ "name": rule.name, "rights": rights.collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
