@@ -85,6 +85,11 @@ impl Connection {
         self.take_input(now, input.into());
     }
 
+    /// The socket is not read, for a reason of ours. Until `now` the peer counts as heard: see [`Config::idle_time_out`].
+    pub const fn input_withheld(&mut self, now: Instant) {
+        self.timers.heard(now);
+    }
+
     fn take_input(&mut self, now: Instant, input: BytesMut) {
         self.timers.heard(now);
         if self.handshake.is_closed() || input.is_empty() {

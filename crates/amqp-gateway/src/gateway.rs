@@ -242,6 +242,16 @@ impl Gateway {
         !self.has_more_input() && self.cx.engine.wants_input()
     }
 
+    /// The socket is not read for now, so the client can not be heard: that counts as if it had been.
+    pub fn input_withheld(&mut self, now: Instant) {
+        self.cx.engine.input_withheld(now);
+    }
+
+    /// Whether the client has an open link by which it can send messages.
+    pub fn has_senders(&self) -> bool {
+        self.ends.links.open().any(|(_, link)| matches!(link.kind, LinkKind::Sender(_)))
+    }
+
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         let links = &self.ends.links;

@@ -9,11 +9,11 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use amqp_gateway::{CloseReason, Gateway, Now};
-use broker_core::{ClientId, Command, Work, WorkBudget};
+use broker_core::{ClientId, Work, WorkBudget};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -33,7 +33,7 @@ use crate::{
     namespaces::{ServedNamespace, directory::reason_to_leave},
     shutdown::{Shutdown, ordered},
     socket,
-    submission::{bring_outcomes, messages_sent, submit},
+    submission::{bring_outcomes, submit},
     transport::{self, Outgoing},
     unfinished::UnfinishedShare,
 };
@@ -41,6 +41,7 @@ use crate::{
 mod log;
 mod placer;
 mod ready_events;
+mod send_pause;
 mod stalled_output;
 mod turn;
 mod watchers;
@@ -51,6 +52,7 @@ pub(crate) use watchers::Watchers;
 
 use log::Carried;
 use ready_events::ReadyEvents;
+use send_pause::SendPause;
 use stalled_output::StalledOutput;
 use turn::ConnectionTurn;
 
@@ -76,8 +78,7 @@ pub(crate) struct Driver<S> {
     namespace_turn: NamespaceTurn,
     /// Bytes that it holds of messages of which more is to come.
     unfinished: UnfinishedShare,
-    /// Set while the namespace is above its limit of sends in a second: the connection reads nothing until then.
-    paused_until: Option<Instant>,
+    send_pause: SendPause,
     outgoing: Outgoing,
     deadline_timer: DeadlineTimer,
     stalled_output: StalledOutput,
@@ -128,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             turn: ConnectionTurn::new(),
             namespace_turn: NamespaceTurn::new(ConnectionTurns::of_this_thread()),
             unfinished,
-            paused_until: None,
+            send_pause: SendPause::default(),
             outgoing,
             deadline_timer,
             stalled_output: StalledOutput::new(patience),
@@ -195,9 +196,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
             }
+            let namespace = self.placer.placed().map(|namespace| &**namespace);
+            self.send_pause.renew(namespace, &mut self.gateway, || self.clock.now().instant);
             let waiting = (!self.outgoing.is_empty()).then(|| self.outgoing.taken());
             let stalled = self.stalled_output.deadline(waiting, self.clock.now().instant)?;
-            let deadlines = [self.gateway.deadline(), stalled, self.paused_until];
+            let deadlines = [self.gateway.deadline(), stalled, self.send_pause.until()];
             self.deadline_timer.set(deadlines.into_iter().flatten().min());
             if let Some(namespace) = self.placer.placed() {
                 namespace.add_gateway_work(self.turn.take_uncounted(self.gateway.work_done()));
@@ -252,7 +255,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.handle_control_message(control_message);
         }
         if ready.deadline {
-            self.paused_until = self.paused_until.filter(|until| *until > now.instant);
+            if self.send_pause.until().is_some() {
+                // The silence is not the peer's.
+                self.gateway.input_withheld(now.instant);
+            }
             self.gateway.handle_deadline(now);
         }
         if let Some(watchers) = &mut self.watchers {
@@ -384,9 +390,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         self.awaits_outcome |= bring_outcomes(&commands);
         self.effect_queue.attend();
         namespace.executor.note_traffic();
-        if let Some(until) = pause(namespace, &commands, &self.clock) {
-            self.paused_until = Some(until);
-        }
+        self.send_pause.count(namespace, &commands, || self.clock.now().instant);
         submit(&self.effect_queue, &namespace.executor, self.client, commands);
         true
     }
@@ -442,7 +446,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.flushed = true;
             ready.failure = result.err();
         }
-        if self.paused_until.is_some() {
+        if self.send_pause.until().is_some() {
             self.effect_queue.pass_call_on();
         } else if has_turn && ready.failure.is_none() && self.effect_queue.may_read() {
             self.poll_input(cx, &mut ready);
@@ -513,17 +517,6 @@ impl<S> Driver<S> {
 impl<S> Drop for Driver<S> {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// The time until which the connection is not read, where its namespace sends more than it may.
-fn pause(namespace: &ServedNamespace, commands: &[Command], clock: &Clock) -> Option<Instant> {
-    if !namespace.send_rate.is_limited() {
-        return None;
-    }
-    match messages_sent(commands) {
-        0 => None,
-        messages => namespace.send_rate.sent(messages, clock.now().instant),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{
 };
 use crate::{metrics::Transport, node_driver::NodeDriver};
 
+mod send_rate;
 mod turns;
 
 /// The broker's end of a connection; the test is the network.
@@ -186,8 +187,17 @@ fn receiver() -> Script {
 
 /// The default namespace, whose connections together may have so many bytes in flight.
 fn directory(executor: &Arc<Executor>, max_in_flight_bytes: usize) -> Arc<NamespaceDirectory> {
+    directory_with(GatewayConfig::default(), executor, max_in_flight_bytes)
+}
+
+/// The same, with connections of this configuration, which create queues.
+fn directory_with(
+    gateway: GatewayConfig,
+    executor: &Arc<Executor>,
+    max_in_flight_bytes: usize,
+) -> Arc<NamespaceDirectory> {
     let config = DirectoryConfig {
-        gateway: Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
+        gateway: Arc::new(GatewayConfig { auto_create: true, ..gateway }),
         in_flight_limit: Arc::new(InFlightLimit::new(max_in_flight_bytes)),
         lost_keys: watch::Sender::new(()),
         default_authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),

@@ -1,9 +1,10 @@
 //! Rate of messages that the clients of a namespace send.
 //!
-//! A connection that has sent more than its namespace may is not read for as long as that takes to be made up for: its client
-//! is slowed down by the flow of the transport, and no message is refused.
+//! While a namespace has sent more than it may, no connection that sends is read: its client is slowed down by the flow of the
+//! transport, and no message is refused.
 //!
-//! Invariant: over any time, no more messages are taken than the rate allows for it, and for one second more.
+//! Invariant: over any time, no more messages are taken than the rate allows for it and for one second more, and those that
+//! connections had read when it was used up.
 
 use std::{
     sync::{
@@ -33,6 +34,8 @@ struct State {
 
 /// Messages of this time may come at once.
 const BURST: Duration = Duration::from_secs(1);
+/// Longest time for which a connection is not read before it looks again: the limit may have been lifted.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl SendRate {
     /// From now on so many messages may be sent in a second.
@@ -50,28 +53,40 @@ impl SendRate {
         self.is_limited.load(Ordering::Relaxed)
     }
 
-    /// So many messages were sent. The time at which the connection may be read again, if not at once.
-    pub(crate) fn sent(&self, messages: u64, now: Instant) -> Option<Instant> {
+    /// So many messages were sent.
+    pub(crate) fn sent(&self, messages: u64, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let per_second = state.per_second?.max(1);
+        let Some(per_second) = state.per_second.map(|limit| limit.max(1)) else { return };
         let paid = state.paid_until.unwrap_or(now).max(now);
         let seconds = messages / per_second;
         let nanos = (messages % per_second).saturating_mul(1_000_000_000) / per_second;
         let cost = Duration::from_secs(seconds.min(COST_MAX)) + Duration::from_nanos(nanos);
         let paid = paid + cost;
         state.paid_until = Some(paid);
-        let over = paid.saturating_duration_since(now).checked_sub(BURST)?;
-        if over.is_zero() {
+        if over(paid, now).is_some() {
+            state.waits += 1;
+        }
+    }
+
+    /// The time until which connections that send are not read, or look again whether they are; `None`: they are read.
+    pub(crate) fn pause(&self, now: Instant) -> Option<Instant> {
+        if !self.is_limited() {
             return None;
         }
-        state.waits += 1;
-        Some(now + over)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = state.paid_until.and_then(|paid| over(paid, now))?;
+        Some(now + over.min(PAUSE_MAX))
     }
 
     /// Times at which a connection had to wait.
     pub(crate) fn waits(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).waits
     }
+}
+
+/// The time that is owed at `now` beyond what may come at once, if all that was sent is paid for at `paid`.
+fn over(paid: Instant, now: Instant) -> Option<Duration> {
+    paid.saturating_duration_since(now).checked_sub(BURST).filter(|over| !over.is_zero())
 }
 
 /// Longest cost of one batch, in seconds.
