@@ -62,7 +62,11 @@ fn judge(
             let text = STANDARD.decode(rest.trim()).map_err(|_| unreadable())?;
             *work += LOGIN_WORK;
             let mut response = vec![0];
-            response.extend(text.iter().map(|byte| if *byte == b':' { 0 } else { *byte }));
+            response.extend_from_slice(&text);
+            // The name ends at the first colon, and the password may have some (RFC 7617 section 2).
+            if let Some(colon) = response.iter_mut().find(|byte| **byte == b':') {
+                *colon = 0;
+            }
             by_log_in(authority, peer, ("PLAIN", Some(&response)), (right, scope), unix_seconds)?
         }
         Some((_, (scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {

@@ -17,6 +17,12 @@ fn authority(anonymous: Anonymous) -> Authority {
         access: Access::namespace(Rights::from_iter([Right::Send])),
     });
     credentials.keys.push(NamedKey {
+        name: "keeper".into(),
+        primary: Secret::new("a:b:"),
+        secondary: None,
+        access: Access::namespace(Rights::ALL),
+    });
+    credentials.keys.push(NamedKey {
         name: "clerk".into(),
         primary: Secret::new("clerk key"),
         secondary: None,
@@ -91,6 +97,8 @@ fn log_ins_are_told_apart_and_judged() {
         ("a name and a key", basic(&format!("{DEVELOPMENT_KEY_NAME}:{DEVELOPMENT_KEY}")), good),
         ("a name and another's key", basic(&format!("{DEVELOPMENT_KEY_NAME}:x")), (401, 40100)),
         ("a name that may only send", basic("till:till key"), (403, 0)),
+        ("a password with colons", basic("keeper:a:b:"), good),
+        ("a part of it", basic("keeper:a"), (401, 40100)),
         ("a queue's own key as a password", basic("clerk:clerk key"), (403, 0)),
         ("no name at all", basic("till"), (401, 40105)),
         ("no base64", "Basic %%%".into(), (401, 40105)),
