@@ -3,7 +3,7 @@
 //! Invariant: rights come only from a verified key, password or certificate, or from the operator's word that
 //! anonymous clients may do everything.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
     AUDIENCE_BYTES_MAX, Credentials, EntityRule, ForeignHost, Grant, HostNames, Issuer, JwtError, Right,
@@ -153,7 +153,7 @@ pub enum TokenError {
 pub struct Authority {
     pub(crate) configuration: Current,
     /// Tells that a provider's keys are wanted anew.
-    keys_wanted: OnceLock<KeysWanted>,
+    keys_wanted: RwLock<Option<KeysWanted>>,
     /// Judges the hosts in tokens.
     pub token_hosts: HostJudge,
     pub(crate) entity_keys: EntityKeys,
@@ -173,7 +173,7 @@ impl Authority {
     pub fn new(credentials: Credentials) -> Self {
         Self {
             configuration: Current::new(Configuration::new(credentials)),
-            keys_wanted: OnceLock::new(),
+            keys_wanted: RwLock::default(),
             token_hosts: HostJudge::default(),
             entity_keys: EntityKeys::new(),
         }
@@ -198,7 +198,14 @@ impl Authority {
         self.configuration.exchange(|old| old.with_certified_names(names));
     }
 
-    /// Takes the configuration of `new`; the keys of entities stay. A connection keeps what it was let in by if `new`
+    /// From now on the namespace has these host names, which are the broker's beside those that it was given.
+    pub fn set_own_names(&self, names: HostNames) {
+        if !self.configuration.get().has_own_names(&names) {
+            self.configuration.exchange(|old| old.with_own_names(names));
+        }
+    }
+
+    /// Takes the configuration of `new`; the keys of entities stay, and so do the names of the certificate and of the namespace. A connection keeps what it was let in by if `new`
     /// has that too, with the rights that `new` gives it. True if an entry permits something else or is gone: links
     /// have to be looked at.
     pub fn reconfigure(&self, new: &Self) -> bool {
@@ -243,10 +250,10 @@ impl Authority {
     }
 
     /// Has `notify` called whenever a token names a key that its provider may have got since. It must not block. Only
-    /// the first call counts.
+    /// the last call counts.
     pub fn on_keys_wanted(&self, notify: impl Fn() + Send + Sync + 'static) {
-        // A second broker on the same authority finds the first one's way to the keys, which is as good.
-        self.keys_wanted.set(KeysWanted(Box::new(notify))).ok();
+        *self.keys_wanted.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(KeysWanted(Box::new(notify)));
     }
 
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
@@ -385,7 +392,7 @@ impl Authority {
     fn verify_jwt(&self, token: &str, place: Option<&Scope>, now: u64) -> Result<Grant, JwtError> {
         let verified = jwt::verify(&self.configuration.get().issuers, token.trim(), place, now);
         if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
-            && let Some(wanted) = self.keys_wanted.get()
+            && let Some(wanted) = &*self.keys_wanted.read().unwrap_or_else(PoisonError::into_inner)
         {
             (wanted.0)();
         }

@@ -51,13 +51,15 @@ struct Names {
     given: HostNames,
     /// Those in the broker's certificate, which has files of its own.
     certified: HostNames,
+    /// Those of the namespace alone.
+    own: HostNames,
     all: Arc<HostNames>,
 }
 
 impl Names {
-    fn new(given: HostNames, certified: HostNames) -> Self {
-        let all = Arc::new(given.and(&certified));
-        Self { given, certified, all }
+    fn new(given: HostNames, certified: HostNames, own: HostNames) -> Self {
+        let all = Arc::new(given.and(&certified).and(&own));
+        Self { given, certified, own, all }
     }
 }
 
@@ -98,12 +100,22 @@ impl Configuration {
 
     /// With these names that the operator gives.
     pub(crate) fn with_names(self, given: HostNames) -> Self {
-        Self { names: Names::new(given, self.names.certified), ..self }
+        Self { names: Names::new(given, self.names.certified, self.names.own), ..self }
     }
 
     /// With a certificate that has these names.
     pub(crate) fn with_certified_names(self, certified: HostNames) -> Self {
-        Self { names: Names::new(self.names.given, certified), ..self }
+        Self { names: Names::new(self.names.given, certified, self.names.own), ..self }
+    }
+
+    /// With a namespace that has these names.
+    pub(crate) fn with_own_names(self, own: HostNames) -> Self {
+        Self { names: Names::new(self.names.given, self.names.certified, own), ..self }
+    }
+
+    /// Whether the namespace has these names.
+    pub(crate) fn has_own_names(&self, names: &HostNames) -> bool {
+        self.names.own == *names
     }
 
     /// All names of the broker.
@@ -169,7 +181,8 @@ impl Configuration {
     /// This configuration with the principals of `old` that it goes on to have, and the new rights of those whose
     /// rights change or end.
     pub(crate) fn following(self, old: &Self) -> (Self, Vec<Change>) {
-        let mut new = self.with_certified_names(old.names.certified.clone());
+        let Names { certified, own, .. } = old.names.clone();
+        let mut new = self.with_certified_names(certified).with_own_names(own);
         let mut left: Vec<Principal> = old.principals().cloned().collect();
         let mut changes = Vec::new();
         let mut new_or_changed = Vec::new();

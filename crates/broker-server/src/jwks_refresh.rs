@@ -49,10 +49,20 @@ pub(crate) struct KeyRefreshers {
 impl KeyRefreshers {
     /// None yet. They are asked for fresh keys by `authority`.
     pub(crate) fn new(authority: &Authority, runtime: Handle) -> Self {
-        let wanted = watch::Sender::new(0_u64);
-        let asked = wanted.clone();
-        authority.on_keys_wanted(move || asked.send_modify(|times| *times = times.wrapping_add(1)));
-        Self { runtime, wanted, running: Vec::new() }
+        let refreshers = Self { runtime, wanted: watch::Sender::new(0_u64), running: Vec::new() };
+        refreshers.serve(authority);
+        refreshers
+    }
+
+    /// From now on `authority` asks these for fresh keys, and no others.
+    pub(crate) fn serve(&self, authority: &Authority) {
+        let wanted = self.wanted.clone();
+        authority.on_keys_wanted(move || wanted.send_modify(|times| *times = times.wrapping_add(1)));
+    }
+
+    /// Changes with each token that names an unknown key.
+    pub(crate) fn watch_wanted(&self) -> watch::Receiver<u64> {
+        self.wanted.subscribe()
     }
 
     /// Sees to it that a provider whose keys come from where they came from goes on with those that are known.
@@ -76,7 +86,7 @@ impl KeyRefreshers {
         for (source, fetcher) in sources {
             let Some(issuer) = issuers.get(source.issuer) else { continue };
             let keeper = KeySetRefresher { issuer: issuer.clone(), fetcher };
-            let task = self.runtime.spawn(keeper.keep(self.wanted.subscribe()));
+            let task = self.runtime.spawn(keeper.keep(self.watch_wanted()));
             self.running.push((source, issuer.clone(), task.abort_handle()));
         }
     }

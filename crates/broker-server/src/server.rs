@@ -109,7 +109,7 @@ impl Server {
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         let gateway = Arc::new(gateway_config(config)?);
-        let namespaces = Arc::new(directory(config, &gateway, lost_keys.clone(), shards.first()));
+        let namespaces = directory(config, (&gateway, &tls), lost_keys.clone(), shards.first());
         let left = namespaces.watch_left();
         let node = start_shards(config, &clock, (&shards, &namespaces), (&runtime, &stop))?;
         let key_refreshers = keep_keys(config, &runtime)?;
@@ -365,13 +365,13 @@ fn watch_disk(
     space
 }
 
-/// The directory, with the default namespace.
+/// The directory, with the default namespace. It follows the names of the certificate.
 fn directory(
     config: &ServerConfig,
-    gateway: &Arc<GatewayConfig>,
+    (gateway, tls): (&Arc<GatewayConfig>, &TlsEndpoint),
     lost_keys: watch::Sender<()>,
     executor: &Arc<Executor>,
-) -> NamespaceDirectory {
+) -> Arc<NamespaceDirectory> {
     let authorities = config.namespaces.iter().map(NamespacePlan::entry).collect();
     let of_default = DirectoryConfig {
         gateway: Arc::clone(gateway),
@@ -382,7 +382,10 @@ fn directory(
         created: config.created_namespace.clone(),
         strict: config.strict_hostnames,
     };
-    NamespaceDirectory::new(of_default, Arc::clone(executor))
+    let directory = Arc::new(NamespaceDirectory::new(of_default, Arc::clone(executor)));
+    let of_certificate = Arc::clone(&directory);
+    tls.on_names(move || of_certificate.share_names());
+    directory
 }
 
 fn gateway_config(config: &ServerConfig) -> Result<GatewayConfig, StartError> {

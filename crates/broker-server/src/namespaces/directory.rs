@@ -263,7 +263,6 @@ impl NamespaceDirectory {
 
     fn add(&self, definition: NamespaceDefinition, executor: &Arc<Executor>) -> Arc<ServedNamespace> {
         let authority = self.authority_of(&definition.name);
-        authority.set_certified_names(HostNames::clone(&self.of_default().authority.host_names()));
         let served = Arc::new(ServedNamespace::new(
             definition,
             Arc::clone(executor),
@@ -279,10 +278,24 @@ impl NamespaceDirectory {
         table.by_id.insert(served.residence(), Arc::clone(&served));
         table.by_name.insert(served.name.to_ascii_lowercase().into(), Arc::clone(&served));
         drop(table);
+        // Only now: names that change meanwhile are told to namespaces in the table.
+        self.share_names_with(&served);
         if served.definition().state == NamespaceState::Active {
             self.list_again(served.residence());
         }
         served
+    }
+
+    /// The names of the broker have changed, in its configuration or certificate: all namespaces know them from now on.
+    pub(crate) fn share_names(&self) {
+        self.all().iter().for_each(|served| self.share_names_with(served));
+    }
+
+    fn share_names_with(&self, served: &ServedNamespace) {
+        let of_broker = self.of_default();
+        if served.residence() != of_broker.residence() {
+            served.authority.set_certified_names(HostNames::clone(&of_broker.authority.host_names()));
+        }
     }
 
     /// Lists the names of a namespace, as its definition has them now.
@@ -345,10 +358,10 @@ impl NamespaceDirectory {
     }
 
     /// The configuration was read again: the credentials that it gives are these from now on. A namespace that it does not name
-    /// any more has those that an interface would have given it.
+    /// has those that an interface would give it now.
     pub(crate) fn reconfigure(&self, authorities: BTreeMap<Box<str>, Arc<Authority>>, created: Credentials) {
         let mut lost = false;
-        let before = {
+        {
             let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = authorities.into_iter().map(|(key, authority)| {
                 // A namespace that there is keeps its authority, which its connections hold.
@@ -362,14 +375,15 @@ impl NamespaceDirectory {
                 }
             });
             let kept: BTreeMap<_, _> = kept.collect();
-            std::mem::replace(&mut *configured, Configured { authorities: kept, created })
-        };
+            *configured = Configured { authorities: kept, created };
+        }
         for served in self.all() {
-            let key = namespace_key(&served.name).unwrap_or_default();
-            if before.authorities.contains_key(&key) && !self.is_configured(&key) {
+            // The default one has the configuration's own credentials.
+            if &*served.name != DEFAULT_NAMESPACE && !self.is_configured(&served.name) {
                 lost |= served.authority.reconfigure(&Authority::new(self.created()));
             }
         }
+        self.share_names();
         if lost {
             self.lost_keys.send_replace(());
         }

@@ -52,9 +52,14 @@ impl NamespaceKeys {
         let mut before = std::mem::take(&mut self.by_namespace);
         for (key, fetchers) in fetchers {
             let Some(authority) = authority(&key) else { continue };
-            let runtime = &self.runtime;
-            let mut refreshers =
-                before.remove(&key).unwrap_or_else(|| KeyRefreshers::new(&authority, runtime.clone()));
+            // A namespace that was deleted and created again has another authority.
+            let mut refreshers = match before.remove(&key) {
+                Some(known) => {
+                    known.serve(&authority);
+                    known
+                }
+                None => KeyRefreshers::new(&authority, self.runtime.clone()),
+            };
             refreshers.keep(fetchers, &authority.issuers());
             self.by_namespace.insert(key, refreshers);
         }
@@ -63,3 +68,6 @@ impl NamespaceKeys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,6 +78,7 @@ impl ServedNamespace {
             definition: RwLock::new(Arc::new(definition)),
         };
         served.take_limits();
+        served.take_names();
         served
     }
 
@@ -96,6 +97,7 @@ impl ServedNamespace {
         self.is_open.store(may_be_used(&definition), Ordering::Release);
         *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
         self.take_limits();
+        self.take_names();
         self.take_keys()
     }
 
@@ -105,6 +107,13 @@ impl ServedNamespace {
         let bytes = limits.get(NamespaceLimit::InFlightBytes).unwrap_or(u64::MAX);
         self.ingress_credit.set(usize::try_from(bytes).unwrap_or(usize::MAX), definition.settings.weight);
         self.send_rate.set(limits.get(NamespaceLimit::SendsPerSecond));
+    }
+
+    /// Tells the authority the host names that lead here.
+    fn take_names(&self) {
+        let definition = self.definition();
+        let names = definition.settings.hostnames.iter().map(ToString::to_string);
+        self.authority.set_own_names(names.collect());
     }
 
     /// Gives the authority the keys that interfaces have made.

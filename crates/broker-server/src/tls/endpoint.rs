@@ -3,7 +3,7 @@
 //! Invariant: a handshake sees one certificate with its key; files that cannot be used leave the one that is shown as it is.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct TlsEndpoint {
     watched: Mutex<Option<Watched>>,
     /// Is told the names of the certificate.
     authority: Arc<Authority>,
+    /// Is called when it has been told.
+    names_told: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Clone)]
@@ -46,11 +48,21 @@ struct Watched {
 impl TlsEndpoint {
     /// Shows what these files hold; nothing without files.
     pub(crate) fn new(files: Option<&TlsFiles>, authority: Arc<Authority>) -> Result<Self, TlsError> {
-        let endpoint = Self { shown: RwLock::default(), watched: Mutex::default(), authority };
+        let endpoint = Self {
+            shown: RwLock::default(),
+            watched: Mutex::default(),
+            authority,
+            names_told: OnceLock::new(),
+        };
         if let Some(files) = files {
             endpoint.show(load(files)?);
         }
         Ok(endpoint)
+    }
+
+    /// Has `notify` called whenever the authority has been told the names of another certificate. Only the first call counts.
+    pub(crate) fn on_names(&self, notify: impl Fn() + Send + Sync + 'static) {
+        self.names_told.set(Box::new(notify)).ok();
     }
 
     /// The acceptor of new connections; `None` without TLS.
@@ -90,6 +102,9 @@ impl TlsEndpoint {
         let notice = ExpiryNotice::default();
         *self.watched() = Some(Watched { files, stamps, refused: None, notice });
         self.authority.set_certified_names(host_names);
+        if let Some(notify) = self.names_told.get() {
+            notify();
+        }
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Some(Shown { acceptor, expires_at });
     }
 

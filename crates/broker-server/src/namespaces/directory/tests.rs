@@ -173,6 +173,46 @@ fn a_namespace_has_the_credentials_that_the_configuration_gives_it_and_loses_the
 }
 
 #[test]
+fn a_namespace_that_the_configuration_never_named_loses_the_development_key_by_a_reload() {
+    let (directory, executor) = directory(false, &[]);
+    directory.reconfigure(BTreeMap::new(), Credentials::development(broker_auth::Anonymous::Deny));
+    let served = directory.apply(definition(1, "team-a", &[]), &executor).unwrap();
+    let peer = broker_auth::PeerFacts { loopback: true, ..broker_auth::PeerFacts::default() };
+    let response = format!("\0{}\0{}", broker_auth::DEVELOPMENT_KEY_NAME, broker_auth::DEVELOPMENT_KEY);
+    let opens = || served.authority.sasl(&peer, "PLAIN", Some(response.as_bytes()), 0).is_ok();
+    assert!(opens());
+    let lost = directory.lost_keys.subscribe();
+    directory.reconfigure(BTreeMap::new(), Credentials::default());
+    assert!(!opens() && lost.has_changed().unwrap());
+}
+
+#[test]
+fn a_namespace_knows_its_host_names_and_those_of_the_certificate_that_is_shown_now() {
+    let of_broker = Arc::new(Authority::new(Credentials::default()));
+    let configured = Arc::new(Authority::new(Credentials::default()));
+    let (directory, executor) = directory_of(false, Arc::clone(&of_broker), &[("team-b", &configured)]);
+    of_broker.set_certified_names(["old.example"].into_iter().collect());
+    let a = directory.apply(definition(1, "team-a", &["a.example"]), &executor).unwrap();
+    let b = directory.apply(definition(2, "team-b", &["b.example"]), &executor).unwrap();
+    let known = |served: &ServedNamespace| {
+        let names = served.authority.host_names();
+        ["old.example", "new.example", "a.example", "b.example", "c.example"].map(|name| names.contains(name))
+    };
+    assert_eq!(known(&a), [true, false, true, false, false]);
+    assert_eq!(known(&b), [true, false, false, true, false]);
+    of_broker.set_certified_names(["new.example"].into_iter().collect());
+    directory.share_names();
+    assert_eq!(known(&a), [false, true, true, false, false]);
+    assert_eq!(known(&b), [false, true, false, true, false]);
+    directory.apply(definition(1, "team-a", &["c.example"]), &executor);
+    assert_eq!(known(&a), [false, true, false, false, true]);
+    // A reload of the configuration keeps both.
+    directory.reconfigure(BTreeMap::new(), Credentials::default());
+    assert_eq!(known(&a), [false, true, false, false, true]);
+    assert_eq!(known(&b), [false, true, false, true, false]);
+}
+
+#[test]
 fn a_held_namespace_has_its_connections_leave_and_takes_none() {
     let (directory, executor) = directory(false, &[]);
     let served = directory.apply(definition(1, "team-a", &[]), &executor).unwrap();
