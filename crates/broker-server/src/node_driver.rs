@@ -46,6 +46,8 @@ pub(crate) struct NodeDriver {
     /// There is more to do at once.
     more: bool,
     stopping: bool,
+    /// Number of the shard, for the log.
+    shard: u16,
     /// The operator was told that space is not reclaimed.
     warned: bool,
     /// Senders that have advanced the clock and wait until everything due by then is done.
@@ -134,6 +136,7 @@ impl NodeDriver {
             round_ended: clock::instant(),
             more: false,
             stopping: false,
+            shard: 0,
             warned: false,
             advanced: Vec::new(),
             slow: None,
@@ -171,6 +174,12 @@ impl NodeDriver {
     /// Logs what takes longer than this.
     pub(crate) fn watched(mut self, threshold: Option<Duration>) -> Self {
         self.slow = threshold.map(SlowLog::new);
+        self
+    }
+
+    /// Names its shard in the log.
+    pub(crate) const fn in_shard(mut self, shard: u16) -> Self {
+        self.shard = shard;
         self
     }
 
@@ -364,13 +373,12 @@ impl NodeDriver {
         });
     }
 
-    /// Tells the operator, once, of a journal that cannot reclaim its space.
+    /// Tells the operator of a journal that cannot reclaim its space, once until it can.
     fn warn(&mut self) {
-        if !self.warned
-            && let Some(error) = self.node.compaction_stopped()
-        {
-            self.warned = true;
-            error!(%error, "the journal cannot reclaim space: a record cannot be read; check the disk");
+        let stopped = self.node.compaction_stopped();
+        let warned = std::mem::replace(&mut self.warned, stopped.is_some());
+        if let Some(error) = stopped.filter(|_| !warned) {
+            error!(shard = self.shard, %error, "the journal cannot reclaim space: a record cannot be read; check the disk");
         }
     }
 

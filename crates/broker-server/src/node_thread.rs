@@ -226,7 +226,7 @@ impl ShardRecovery {
                     executor.begin(node_driver);
                 }
                 Err(error) => {
-                    error!(%error, "the shard cannot be recovered");
+                    error!(shard, %error, "the shard cannot be recovered");
                     return ended;
                 }
             }
@@ -278,15 +278,19 @@ fn recover(
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
             let shard = executor.shard();
-            let disk = Arc::new(RealDisk::open(shards::folder(&config.data_dir, shard))?);
+            let folder = shards::folder(&config.data_dir, shard);
+            let disk = Arc::new(RealDisk::open(folder.clone())?);
             permissions::warn_of_open_journal(&disk);
             let node = node_identity::load(&config.data_dir, random)?;
             let journal = JournalConfig { node, shard: shard.into(), ..journal };
-            let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
+            let node = broker_node::recover(Arc::clone(&disk), journal, core)
+                .map_err(|error| StartError::Recovery { folder, error })?;
             (node, Some(DiskThread::start(&disk, executor)?))
         }
     };
-    Ok(NodeDriver::new(node, Arc::clone(clock), disk).watched(config.slow_operation))
+    Ok(NodeDriver::new(node, Arc::clone(clock), disk)
+        .watched(config.slow_operation)
+        .in_shard(executor.shard()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each says what an operator can change.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, path::PathBuf};
 
 use broker_core::{EntityError, NamespaceError};
 use broker_log::OpenError;
@@ -20,9 +20,14 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: io::Error },
-    /// The journal cannot be opened.
-    #[error(transparent)]
-    Recovery(#[from] RecoveryError),
+    /// The journal of a shard cannot be opened.
+    #[error("in `{}`: {error}", .folder.display())]
+    Recovery {
+        /// Folder of the journal.
+        folder: PathBuf,
+        #[source]
+        error: RecoveryError,
+    },
     /// The disk cannot be opened.
     #[error(transparent)]
     Disk(#[from] OpenError),
@@ -65,6 +70,7 @@ impl StartError {
     /// Whether a folder has the journal of another shard: it was copied or renamed.
     #[must_use]
     pub const fn is_other_shard(&self) -> bool {
-        matches!(self, Self::Recovery(RecoveryError::Journal(broker_log::RecoveryError::OtherShard { .. })))
+        let Self::Recovery { error, .. } = self else { return false };
+        matches!(error, RecoveryError::Journal(broker_log::RecoveryError::OtherShard { .. }))
     }
 }

@@ -81,9 +81,9 @@ fn not_started(error: StartError, data_dir: &Path) -> Failure {
             "each shard but the first has its folder `shard-N` below `{}`: put the folders back where they were",
             data_dir.display()
         ),
-        StartError::Recovery(_) => format!(
+        StartError::Recovery { ref folder, .. } => format!(
             "`ferrybus journal check {}` says what is wrong and what a repair would lose",
-            data_dir.display()
+            folder.display()
         ),
         StartError::Tls(_) => "`ferrybus cert dev` makes a certificate and key for development".to_owned(),
         _ => return Failure::of(error),

@@ -29,8 +29,12 @@ fn written(name: &str, messages: u32) -> Folder {
 
 /// File and offset of `text` in the journal.
 fn find(folder: &Path, text: &str) -> (PathBuf, u64) {
-    for entry in fs::read_dir(folder.join("data")).unwrap() {
-        let path = entry.unwrap().path();
+    find_in(&folder.join("data"), text)
+}
+
+fn find_in(data: &Path, text: &str) -> (PathBuf, u64) {
+    let files = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    for path in files {
         let bytes = fs::read(&path).unwrap();
         if let Some(at) = bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
             return (path, at as u64);
@@ -180,5 +184,32 @@ fn a_broker_refuses_folders_of_shards_that_changed_places_and_says_what_to_do() 
     for (from, to) in [("shard-1", "aside"), ("shard-2", "shard-1"), ("aside", "shard-2")] {
         fs::rename(data.join(from), data.join(to)).unwrap();
     }
+    Broker::start(&folder.0, &SERVE).kill();
+}
+
+#[test]
+fn damage_in_the_journal_of_another_shard_is_refused_with_the_folder_to_check() {
+    let folder = Folder::new("journal-shard-damage");
+    folder.write("ferrybus.toml", "shards = 2\nauto_create = true\n[[namespace]]\nname = \"team\"\n");
+    let broker = Broker::start(&folder.0, &SERVE);
+    for number in 1..=3 {
+        let body = format!("tea {number}.");
+        let string = &broker.connection_string;
+        let line = ["send", "orders", "--namespace", "team", "--body", &body, "--connection-string", string];
+        let sent = ferrybus(&folder.0, &line);
+        assert_eq!(code(&sent), 0, "{}", stderr(&sent));
+    }
+    broker.kill();
+    let shard = Path::new("data").join("shard-1");
+    let (path, at) = find_in(&folder.0.join(&shard), "tea 2.");
+    overwrite(&path, at, b"pea");
+    let refused = ferrybus(&folder.0, &[&["serve"], &SERVE[..]].concat());
+    assert_eq!(code(&refused), 1);
+    let (text, shard) = (stderr(&refused), shard.to_str().unwrap());
+    let place = format!("in `{shard}`: ");
+    assert!(text.contains(&place) && text.contains(path.file_name().unwrap().to_str().unwrap()), "{text}");
+    assert!(text.contains(&format!("hint: `ferrybus journal check {shard}`")), "{text}");
+    assert_eq!(code(&ferrybus(&folder.0, &["journal", "check", shard])), 1);
+    assert_eq!(code(&ferrybus(&folder.0, &["journal", "repair", shard, "--yes"])), 0);
     Broker::start(&folder.0, &SERVE).kill();
 }

@@ -87,7 +87,10 @@ fn a_folder_with_the_journal_of_another_shard_is_refused_at_the_start_and_left_a
     let refused = Server::start(&data.config(3)).unwrap_err();
     let text = "belongs to the journal of shard 1 and lies in the folder of shard 2";
     assert!(refused.to_string().contains(text), "{refused}");
-    let StartError::Recovery(RecoveryError::Journal(refused)) = refused else { panic!("{refused}") };
+    assert!(refused.to_string().contains(&format!("`{}`", to.display())), "{refused}");
+    let StartError::Recovery { error: RecoveryError::Journal(refused), .. } = refused else {
+        panic!("{refused}")
+    };
     assert!(matches!(refused, JournalError::OtherShard { found: 1, expected: 2, .. }), "{refused}");
     assert_eq!(segments(&to), before);
     // With an empty folder in its place the broker starts, and the shard is a new one.
