@@ -26,7 +26,9 @@ pub(crate) use messages::{
     ApplyArguments, ConfigCommand, ConnectionCommand, DeadLetterArguments, DeadLetterCommand, NewState,
     PurgeArguments, SessionCommand, StateCommand, TopArguments,
 };
-pub(crate) use namespaces::{AdminArguments, NamespaceArguments, NamespaceCommand, NamespaceKeyCommand};
+pub(crate) use namespaces::{
+    AdminArguments, NamespaceArguments, NamespaceCommand, NamespaceKeyCommand, OperatorArguments,
+};
 pub(crate) use testing::{ClockCommand, FaultArguments, FaultCommand};
 
 /// An AMQP 1.0 message broker in one binary. Without a command it serves.
@@ -153,7 +155,7 @@ pub(crate) struct ServeArguments {
     /// Queue to create at start if missing, may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Vec<String>,
-    /// Certificate chain for TLS, PEM
+    /// Certificate chain for TLS, PEM; replaces all of `[tls]` in the file but `check_interval`
     #[arg(long, value_name = "FILE", requires = "tls_key", group = "tls_certificate_of_any_name")]
     pub(crate) tls_certificate: Option<PathBuf>,
     /// Earlier name of `--tls-certificate`
@@ -238,7 +240,7 @@ pub(crate) enum JournalCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct JournalArguments {
-    /// Folder of the journal (`data_dir` of the broker)
+    /// Folder of the journal: `data_dir` of the broker, or `shard-N` below it for another shard than the first
     pub(crate) folder: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -254,7 +256,7 @@ pub(crate) struct ConnectArguments {
     /// Authorities to trust for TLS, PEM [default: `$FERRYBUS_CA`, else the system's]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Host and port, instead of those in the connection string
+    /// Host and port, instead of those in the connection string, whose port and encryption stay where none is given
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) server: Option<String>,
     /// Connect to this address, keeping the name in the connection string

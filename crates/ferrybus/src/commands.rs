@@ -158,34 +158,48 @@ fn session(command: SessionCommand) -> Result<(), Failure> {
 
 fn connection(command: ConnectionCommand) -> Result<(), Failure> {
     match command {
-        ConnectionCommand::List { connect } => {
-            client::run(&connect, |target| connections::list(target, connect.json))
+        ConnectionCommand::List { operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                connections::list(target, operator.connect.json)
+            })
         }
-        ConnectionCommand::Close { id, connect } => {
-            client::run(&connect, |target| connections::close(target, id, connect.json))
+        ConnectionCommand::Close { id, operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                connections::close(target, id, operator.connect.json)
+            })
         }
     }
 }
 
 fn clock(command: ClockCommand) -> Result<(), Failure> {
     match command {
-        ClockCommand::Show { connect } => {
-            client::run(&connect, |target| client::show_clock(target, connect.json))
+        ClockCommand::Show { operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                client::show_clock(target, operator.connect.json)
+            })
         }
-        ClockCommand::Advance { by, connect } => {
-            client::run(&connect, |target| client::advance_clock(target, by, connect.json))
+        ClockCommand::Advance { by, operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                client::advance_clock(target, by, operator.connect.json)
+            })
         }
     }
 }
 
 fn fault(command: FaultCommand) -> Result<(), Failure> {
     match command {
-        FaultCommand::Add(fault) => client::run(&fault.connect, |target| client::add_fault(target, &fault)),
-        FaultCommand::List { connect } => {
-            client::run(&connect, |target| client::list_faults(target, connect.json))
+        FaultCommand::Add(fault) => client::run_at(BrokerEndpoint::of_operator(&fault.operator)?, |target| {
+            client::add_fault(target, &fault)
+        }),
+        FaultCommand::List { operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                client::list_faults(target, operator.connect.json)
+            })
         }
-        FaultCommand::Clear { number, connect } => {
-            client::run(&connect, |target| client::clear_faults(target, number, connect.json))
+        FaultCommand::Clear { number, operator } => {
+            client::run_at(BrokerEndpoint::of_operator(&operator)?, |target| {
+                client::clear_faults(target, number, operator.connect.json)
+            })
         }
     }
 }

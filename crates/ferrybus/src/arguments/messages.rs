@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ConnectArguments;
+use super::{ConnectArguments, OperatorArguments};
 use crate::{
     client::top::Column,
     size_and_duration::{Moment, Span},
@@ -141,14 +141,14 @@ pub(crate) enum ConnectionCommand {
     /// List the clients that are connected.
     List {
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
     /// Close a connection. Its client is told `amqp:connection:forced`; most connect again.
     Close {
         /// Its number in the list
         id: u64,
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
 }
 

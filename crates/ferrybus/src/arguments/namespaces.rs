@@ -110,6 +110,17 @@ pub(crate) struct AdminArguments {
     pub(crate) admin_file: Option<PathBuf>,
 }
 
+/// Address of the broker and log-in of an administrator, for commands about the whole installation.
+#[derive(Args, Debug)]
+pub(crate) struct OperatorArguments {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+    /// File with `USER:PASSWORD` of an administrator [default: `$FERRYBUS_ADMIN`, which has the same, unless `--namespace` is given;
+    /// else the key of the connection string]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_file: Option<PathBuf>,
+}
+
 /// Settings of a namespace that are given.
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceArguments {

@@ -4,7 +4,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ConnectArguments;
+use super::OperatorArguments;
 use crate::size_and_duration::Span;
 
 #[derive(Debug, Subcommand)]
@@ -12,14 +12,14 @@ pub(crate) enum ClockCommand {
     /// Say what time it is for the broker.
     Show {
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
     /// Move the broker's time forward; returns when all that became due is done.
     Advance {
         /// By how much, such as `5m`
         by: Span,
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
 }
 
@@ -30,14 +30,14 @@ pub(crate) enum FaultCommand {
     /// Show those that can still strike.
     List {
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
     /// Take back one, or all.
     Clear {
         /// Its number [default: all]
         number: Option<u64>,
         #[command(flatten)]
-        connect: ConnectArguments,
+        operator: OperatorArguments,
     },
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct FaultArguments {
     #[arg(long, value_name = "TIME", required_if_eq("kind", "delay-settlement"))]
     pub(crate) delay: Option<Span>,
     #[command(flatten)]
-    pub(crate) connect: ConnectArguments,
+    pub(crate) operator: OperatorArguments,
 }
 
 /// Kinds of faults that can be injected.

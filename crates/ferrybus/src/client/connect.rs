@@ -41,7 +41,7 @@ use super::{
     wire_address::{url_path, wire_address},
 };
 use crate::{
-    arguments::{AdminArguments, ConnectArguments},
+    arguments::{AdminArguments, ConnectArguments, OperatorArguments},
     ca_bundle,
     connection_string::{self, ConnectionString, Login},
     failure::Failure,
@@ -61,6 +61,8 @@ pub(crate) struct BrokerEndpoint {
     is_probe: bool,
     /// The namespace, where not the host leads to it.
     namespace: Option<Box<str>>,
+    /// Nobody gave a connection string: the development one, which asks for no encryption, stands in.
+    is_assumed: bool,
 }
 
 impl BrokerEndpoint {
@@ -69,17 +71,16 @@ impl BrokerEndpoint {
         let ProbeAddress { host, port, tls } = address;
         let string = ConnectionString { host, port, tls, login: Login::Anonymous, entity: None };
         let is_probe = authorities.is_none();
-        Self { string, address: None, authorities, is_probe, namespace: None }
+        Self { string, address: None, authorities, is_probe, namespace: None, is_assumed: false }
     }
 
     /// From the arguments, the environment, or the development default.
     pub(crate) fn new(arguments: &ConnectArguments) -> Result<Self, Failure> {
         let from_environment = |name| env::var(name).ok().filter(|text| !text.is_empty());
-        let text = arguments
-            .connection_string
-            .clone()
-            .or_else(|| from_environment("FERRYBUS_CONNECTION_STRING"))
-            .unwrap_or_else(|| connection_string::development(5672));
+        let given =
+            arguments.connection_string.clone().or_else(|| from_environment("FERRYBUS_CONNECTION_STRING"));
+        let is_assumed = given.is_none();
+        let text = given.unwrap_or_else(|| connection_string::development(5672));
         let authorities = arguments.ca.clone().or_else(|| from_environment("FERRYBUS_CA").map(PathBuf::from));
         let mut string: ConnectionString = text.parse()?;
         if let Some(server) = &arguments.server {
@@ -96,6 +97,7 @@ impl BrokerEndpoint {
             authorities,
             is_probe: false,
             namespace: namespace.transpose()?,
+            is_assumed,
         })
     }
 
@@ -106,11 +108,40 @@ impl BrokerEndpoint {
                 "`ferrybus namespace` takes the namespace as its argument, not as `--namespace`",
             ));
         }
-        let mut endpoint = Self::new(&arguments.connect)?;
-        if let Some(login) = admin_login(arguments.admin_file.as_deref(), |name| env::var(name).ok())? {
-            endpoint.string.login = login;
+        let login = admin_login(arguments.admin_file.as_deref(), |name| env::var(name).ok())?;
+        Self::new(&arguments.connect)?.with_admin_login(login)
+    }
+
+    /// The same for a command that looks at the installation, or at the namespace that `--namespace` names.
+    pub(crate) fn of_operator(arguments: &OperatorArguments) -> Result<Self, Failure> {
+        let get = |name: &str| env::var(name).ok().filter(|_| arguments.connect.namespace.is_none());
+        let login = admin_login(arguments.admin_file.as_deref(), get)?;
+        Self::new(&arguments.connect)?.with_admin_login(login)
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        let host = self.string.host.as_str();
+        match self.address.or_else(|| host.parse().ok()) {
+            Some(address) => address.to_canonical().is_loopback(),
+            None => host == "localhost" || host.ends_with(".localhost"),
         }
-        Ok(endpoint)
+    }
+
+    /// The password of an administrator goes unencrypted to another machine only where a connection string says so.
+    fn with_admin_login(mut self, login: Option<Login>) -> Result<Self, Failure> {
+        let Some(login) = login else { return Ok(self) };
+        if self.is_assumed && !self.is_of_this_machine() {
+            return Err(Failure::misuse(format_args!(
+                "the password of an administrator is not sent to {} without encryption",
+                self.place()
+            ))
+            .hint(format_args!(
+                "give `--connection-string 'Endpoint=sb://{}'`, which connects with TLS",
+                self.string.host
+            )));
+        }
+        self.string.login = login;
+        Ok(self)
     }
 
     /// The host of HTTP requests: a name of one label leads to the namespace of that name.

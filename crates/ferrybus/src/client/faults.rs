@@ -29,7 +29,7 @@ pub(crate) async fn add_fault(target: BrokerEndpoint, arguments: &FaultArguments
         }
     }
     let fault = target.ask(Method::POST, PATH, Some(order)).await?;
-    print(&fault, arguments.connect.json)
+    print(&fault, arguments.operator.connect.json)
 }
 
 /// Shows those that can still strike.

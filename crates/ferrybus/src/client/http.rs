@@ -96,7 +96,10 @@ impl Reply {
         let failure = Failure::new(format_args!("{what}: {}", self.error_text()));
         match self.status {
             StatusCode::UNAUTHORIZED => {
-                failure.hint("check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING")
+                failure.hint(
+                    "check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING, or the administrator in \
+                     `--admin-file` or FERRYBUS_ADMIN",
+                )
             }
             StatusCode::FORBIDDEN if self.error_text().contains("claim") => {
                 failure.hint("the key needs the right to manage")

@@ -78,7 +78,7 @@ impl<'a> Reload<'a> {
         let reloadable = Reloadable::new(&settings, &namespaces, self.loopback)?;
         if reloadable.development && !self.development {
             return Err(Failure::misuse(
-                "no key, user, certificate or issuer is left, so the built-in development key would let everybody in",
+                "no key, user, certificate, issuer or administrator is left, so the built-in development key would let everybody in",
             )
             .hint("restart the broker if that is what you want"));
         }

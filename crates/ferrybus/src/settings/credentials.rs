@@ -116,10 +116,11 @@ impl From<Anonymous> for broker_auth::Anonymous {
 
 fn nobody_may_log_in() -> Failure {
     Failure::misuse(
-        "the broker would listen on an address that other machines can reach, but no keys or users are configured",
+        "the broker would listen on an address that other machines can reach, but nobody is configured who may log in",
     )
     .hint(
-        "add a `[[key]]` or `[[user]]` to ferrybus.toml (docs/features/configuration.md shows how), or listen on \
+        "add a `[[key]]`, `[[user]]`, `[[certificate]]`, `[[issuer]]` or `[[admin]]` to ferrybus.toml \
+         (docs/features/configuration.md shows how), or listen on \
          127.0.0.1 only; the built-in development key works on loopback alone",
     )
 }

@@ -38,7 +38,7 @@ fn misuse_exits_with_2_and_names_the_expected_arguments() {
         ),
         (
             &["--listen", "0.0.0.0:5672"],
-            "no keys or users are configured\nhint: add a `[[key]]` or `[[user]]`",
+            "nobody is configured who may log in\nhint: add a `[[key]]`, `[[user]]`",
         ),
         (&["--log-level", "a=b=c"], "is not a log filter"),
         (

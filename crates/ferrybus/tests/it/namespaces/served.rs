@@ -348,6 +348,20 @@ fn a_file_with_the_log_in_of_an_administrator_is_enough() {
     refused(&wrong, "check the name and password");
 }
 
+#[test]
+fn an_administrator_moves_the_clock_orders_faults_and_closes_connections() {
+    let service = Service::start("operator", TEAMS, &["--testing"]);
+    assert!(good(&service.administer("clock advance 5m")).contains("ahead"));
+    assert!(good(&service.administer("clock show")).contains("ahead 300"));
+    good(&service.administer("fault add drop-connection --entity orders --count 1"));
+    assert!(good(&service.administer("fault list")).contains("drop-connection"));
+    good(&service.administer("fault clear"));
+    good(&service.administer("connection list"));
+    // No key of a namespace is an administrator, and one that is named is looked at with its own key.
+    refused(&service.run_in("team-a", "a", "clock show"), "a key that does not exist (401)");
+    good(&service.run_in("team-a", "a", "connection list"));
+}
+
 /// Output of a command with the development key, at a broker without credentials.
 fn developer(service: &Service, line: &str) -> Output {
     let string = format!(
