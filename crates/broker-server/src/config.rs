@@ -136,6 +136,17 @@ pub struct ServerConfig {
     pub container_id: String,
 }
 
+impl ServerConfig {
+    /// Free disk space in bytes below which sends are refused, for so many shards: what the configuration says, and at least
+    /// room for one more segment of each shard, because settlements have to be written then too. Without a reserve it is 0.
+    pub(crate) fn disk_reserve(&self, shards: usize) -> u64 {
+        match self.journal.reserve_bytes {
+            0 => 0,
+            configured => configured.max(self.journal.segment_bytes.saturating_mul(shards as u64)),
+        }
+    }
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {

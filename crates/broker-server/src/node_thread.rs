@@ -51,14 +51,14 @@ pub(crate) struct ShardParts {
 impl NodeThread {
     /// Recovers the node and has it run. Should it end by itself, everybody is told through `stop`.
     fn start(
-        config: &ServerConfig,
+        config: ShardConfig,
         clock: &Arc<Clock>,
         parts: ShardParts,
         stop: watch::Sender<Shutdown>,
         tell: watch::Sender<bool>,
     ) -> Result<Self, StartError> {
         let executor = Arc::clone(&parts.executor);
-        let recovery = ShardRecovery { config: ShardConfig::of(config), clock: Arc::clone(clock), parts };
+        let recovery = ShardRecovery { config, clock: Arc::clone(clock), parts };
         executor.begin(recovery.node_driver()?);
         let is_stopping = Arc::<StopFlag>::default();
         let stopping = Arc::clone(&is_stopping);
@@ -96,7 +96,9 @@ impl NodeThreads {
     ) -> Result<Self, StartError> {
         let (tell, ended) = watch::channel(false);
         let mut all = Self { threads: Vec::with_capacity(shards.len()), ended };
+        let count = shards.len();
         for parts in shards {
+            let config = ShardConfig::of(config, count);
             // Those that have begun are stopped should this one fail.
             all.threads.push(NodeThread::start(config, clock, parts, stop.clone(), tell.clone())?);
         }
@@ -179,10 +181,10 @@ struct ShardConfig {
 }
 
 impl ShardConfig {
-    fn of(config: &ServerConfig) -> Self {
+    fn of(config: &ServerConfig, shards: usize) -> Self {
         Self {
             data_dir: config.data_dir.clone(),
-            journal: config.journal,
+            journal: JournalConfig { reserve_bytes: config.disk_reserve(shards), ..config.journal },
             core: config.core.clone(),
             slow_operation: config.observe.slow_operation,
             gate: config.recovery_gate.clone(),

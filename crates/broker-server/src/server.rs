@@ -96,7 +96,6 @@ impl Server {
 
     /// Takes the ports, recovers the journal and starts the threads. No client can connect before [`Prepared::listen`].
     pub fn prepare(config: &ServerConfig) -> Result<Prepared, StartError> {
-        raise_file_limit(config.max_connections);
         let tls = Arc::new(TlsEndpoint::new(config.tls.as_ref(), Arc::clone(&config.authority))?);
         let metrics = Arc::<Metrics>::default();
         let runtime =
@@ -105,6 +104,7 @@ impl Server {
         let ports = Ports::take(config)?;
         let clock = Arc::new(Clock::default());
         let shards = shards(config, &clock, &metrics)?;
+        raise_file_limit(files_wanted(config, shards.all().len()));
         let (stop, stopped) = watch::channel(Shutdown::No);
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
@@ -343,7 +343,7 @@ fn start_shards(
     let parts = shards.all().iter().map(|executor| ShardParts {
         executor: Arc::clone(executor),
         namespaces: Arc::new(ShardNamespaces::new(Arc::clone(namespaces), executor)),
-        space: watch_disk(config, runtime, executor),
+        space: watch_disk(config, runtime, (executor, shards.all().len())),
     });
     NodeThreads::start(config, clock, parts.collect(), stop)
 }
@@ -352,11 +352,11 @@ fn start_shards(
 fn watch_disk(
     config: &ServerConfig,
     runtime: &Runtime,
-    executor: &Arc<Executor>,
+    (executor, shards): (&Arc<Executor>, usize),
 ) -> watch::Sender<DiskState> {
     let (space, news) = watch::channel(DiskState::default());
     let path = shards::folder(&config.data_dir, executor.shard());
-    let volume = Volume { path, reserve_bytes: config.journal.reserve_bytes };
+    let volume = Volume { path, reserve_bytes: config.disk_reserve(shards) };
     let asked = Arc::clone(executor);
     let measure = move || {
         asked.push(ExecutorItem::View(oneshot::channel().0));
@@ -410,9 +410,14 @@ fn gateway_config(config: &ServerConfig) -> Result<GatewayConfig, StartError> {
     })
 }
 
-/// Every connection needs a file descriptor, and the usual limit of 1,024 is soon reached.
-fn raise_file_limit(connections: usize) {
-    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES_BESIDE_CONNECTIONS);
+/// Most files that are open at once: one for each connection, and those of the shards and threads.
+fn files_wanted(config: &ServerConfig, shards: usize) -> u64 {
+    let beside = FILES_BESIDE + shards * FILES_OF_SHARD + config.io_threads * FILES_OF_THREAD;
+    u64::try_from(config.max_connections.saturating_add(beside)).unwrap_or(u64::MAX)
+}
+
+/// The usual limit of 1,024 files is soon reached.
+fn raise_file_limit(wanted: u64) {
     match rlimit::increase_nofile_limit(wanted) {
         Ok(limit) if limit >= wanted => {}
         Ok(limit) => warn!(limit, wanted, "the limit of open files allows fewer connections than configured"),
@@ -420,8 +425,12 @@ fn raise_file_limit(connections: usize) {
     }
 }
 
-/// Journal segments, listeners, standard streams and the runtime's own.
-const FILES_BESIDE_CONNECTIONS: u64 = 256;
+/// Listeners, standard streams, connections that are told of the limit, and requests of the broker's own.
+const FILES_BESIDE: usize = 256;
+/// Segments that a journal keeps open for reading and for writing, its folder and its lock.
+const FILES_OF_SHARD: usize = 140;
+/// Those of a thread's runtime.
+const FILES_OF_THREAD: usize = 8;
 
 #[cfg(test)]
 pub(crate) mod tests;

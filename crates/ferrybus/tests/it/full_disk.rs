@@ -208,6 +208,24 @@ fn a_full_disk_refuses_sends_and_loses_nothing() {
 }
 
 #[test]
+fn a_reserve_below_the_size_of_a_file_of_the_journal_keeps_room_for_one_file() {
+    let folder = Folder::new("small-reserve");
+    let small = CONFIGURATION.replace(RESERVE, "disk_reserve_bytes = \"64 KiB\"");
+    folder.write("ferrybus.toml", &small.replace("segment_bytes = \"1 MiB\"", "segment_bytes = \"4 MiB\""));
+    let disk = SmallDisk::new(&folder);
+    let broker = disk.broker(&folder);
+    let mut wire = log_in(address(&broker));
+    wire.sender(1, "in", "orders").unwrap();
+    let stored = (0..MOST).find(|number| !is_accepted(&mut wire, *number, *number)).unwrap();
+    assert!(stored > 50, "{stored} messages fit");
+    until(|| fs::read_to_string(folder.0.join("log")).unwrap().contains("reserve_bytes=4194304"));
+    complete(&broker, 0..stored);
+    let id = (stored + 1..ATTEMPTS).find(|id| is_accepted(&mut wire, *id, stored));
+    assert!(id.is_some(), "sends are taken again");
+    assert!(broker.stop().success());
+}
+
+#[test]
 fn a_disk_that_is_full_without_a_reserve_ends_the_process_with_1_and_loses_nothing() {
     let folder = Folder::new("no-reserve");
     folder.write("ferrybus.toml", &CONFIGURATION.replace(RESERVE, "disk_reserve_bytes = 0"));

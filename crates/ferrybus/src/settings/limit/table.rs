@@ -272,7 +272,7 @@ pub(crate) static LIMITS: [Limit; 31] = [
     Limit::new(
         "journal.segment_bytes",
         Unit::Bytes,
-        MIB..=4 * GIB,
+        MIB..=GIB,
         field!(journal.segment_bytes),
         "Size of a file of the journal, {range}. A larger message gets a file of its own.",
     ),
@@ -288,7 +288,8 @@ pub(crate) static LIMITS: [Limit; 31] = [
         Unit::Bytes,
         0..=16 * TIB,
         field!(journal.reserve_bytes),
-        "Free disk space below which sends are refused while receives go on.",
+        "Free disk space below which sends are refused while receives go on: at least the size of one file of the journal for \
+         each shard. 0: no reserve.",
     ),
     REFUSED_ATTEMPTS,
     REFUSALS,
