@@ -35,6 +35,11 @@ impl Work {
         Self(bytes / 512)
     }
 
+    /// Work of so many comparisons of a letter with a pattern of `LIKE`.
+    pub const fn of_steps(steps: u64) -> Self {
+        Self(steps / 64)
+    }
+
     /// Work of compiling a filter or an action whose text has so many bytes.
     pub const fn of_sql(bytes: usize) -> Self {
         Self(20 + bytes as u64)

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::limits::{MAX_NESTING, MAX_PATTERN_CHARS, MAX_TEXT_BYTES};
+use crate::limits::{MAX_LIKE_STEPS, MAX_NESTING, MAX_PATTERN_CHARS, MAX_TEXT_BYTES};
 use crate::properties::SystemProperty;
 use crate::value::{Kind, Value};
 
@@ -118,6 +118,9 @@ pub enum EvalError {
     /// A string that is too long.
     #[error("the result has more than {MAX_TEXT_BYTES} bytes")]
     TextTooLong,
+    /// The conditions with `LIKE` and `_` compare too many letters.
+    #[error("the patterns with `_` take more than {MAX_LIKE_STEPS} comparisons")]
+    TooManySteps,
     /// A system property that the broker alone sets.
     #[error("`sys.{0}` cannot be changed")]
     ReadOnly(SystemProperty),

@@ -24,11 +24,20 @@ pub enum Filter {
 impl Filter {
     /// Whether a message with these properties matches.
     pub fn matches(&self, properties: &PropertySet, new_id: &mut NewId<'_>) -> Result<bool, EvalError> {
+        self.matches_counted(properties, new_id).0
+    }
+
+    /// The same, and the steps of [`SqlFilter::matches_counted`].
+    pub fn matches_counted(
+        &self,
+        properties: &PropertySet,
+        new_id: &mut NewId<'_>,
+    ) -> (Result<bool, EvalError>, u64) {
         match self {
-            Self::True => Ok(true),
-            Self::False => Ok(false),
-            Self::Sql(filter) => filter.matches(properties, new_id),
-            Self::Correlation(filter) => Ok(filter.matches(properties)),
+            Self::True => (Ok(true), 0),
+            Self::False => (Ok(false), 0),
+            Self::Sql(filter) => filter.matches_counted(properties, new_id),
+            Self::Correlation(filter) => (Ok(filter.matches(properties)), 0),
         }
     }
 }

@@ -168,21 +168,26 @@ impl<K: Ord + Clone> RuleIndex<K> {
         self.correlation_filters
     }
 
-    /// Tells of each rule that matches, and of each that failed, in the order of their keys.
+    /// Tells of each rule that matches, and of each that failed, in the order of their keys. Returns the steps of all of
+    /// them: see [`SqlFilter::matches_counted`].
     pub fn matching<'a>(
         &'a self,
         properties: &PropertySet,
         new_id: &mut NewId<'_>,
         mut tell: impl FnMut(&'a K, Result<(), EvalError>),
-    ) {
+    ) -> u64 {
+        let mut steps = 0;
         for key in self.candidates(properties) {
             let Some(filter) = self.filters.get(key) else { continue };
-            match filter.matches(properties, new_id) {
+            let (answer, taken) = filter.matches_counted(properties, new_id);
+            steps += taken;
+            match answer {
                 Ok(true) => tell(key, Ok(())),
                 Ok(false) => {}
                 Err(error) => tell(key, Err(error)),
             }
         }
+        steps
     }
 
     /// All rules that may match or fail, in order.

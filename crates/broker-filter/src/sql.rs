@@ -9,6 +9,7 @@
 pub(crate) mod ast;
 pub(crate) mod cursor;
 pub(crate) mod eval;
+pub(crate) mod evaluation;
 pub(crate) mod lexer;
 pub(crate) mod parser;
 pub(crate) mod pattern;
@@ -22,6 +23,7 @@ use crate::value::Value;
 use crate::written::{Written, WrittenForms};
 use ast::Predicate;
 use cursor::Cursor;
+use evaluation::Evaluation;
 use parser::Parser;
 
 /// The values of `@name` in a filter or an action.
@@ -129,8 +131,24 @@ impl SqlFilter {
     /// `AND` and `OR` go from left to right and stop when what follows cannot change the answer: what
     /// is behind cannot fail then. An outermost `AND` stops at the first part that is not true.
     pub fn matches(&self, properties: &PropertySet, new_id: &mut NewId<'_>) -> Result<bool, EvalError> {
+        self.matches_counted(properties, new_id).0
+    }
+
+    /// The same, and the number of letters that `LIKE` compared with patterns that have `_`: see
+    /// [`MAX_LIKE_STEPS`](crate::limits::MAX_LIKE_STEPS).
+    pub fn matches_counted(
+        &self,
+        properties: &PropertySet,
+        new_id: &mut NewId<'_>,
+    ) -> (Result<bool, EvalError>, u64) {
+        let mut evaluation = Evaluation::new(new_id);
+        let answer = self.answer(properties, &mut evaluation);
+        (answer, evaluation.steps.taken())
+    }
+
+    fn answer(&self, set: &PropertySet, evaluation: &mut Evaluation<'_>) -> Result<bool, EvalError> {
         for conjunct in &self.conjuncts {
-            if conjunct.evaluate(properties, new_id)? != Some(true) {
+            if conjunct.evaluate(set, evaluation)? != Some(true) {
                 return Ok(false);
             }
         }

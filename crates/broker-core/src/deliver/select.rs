@@ -8,7 +8,7 @@ use broker_filter::PropertySet;
 
 use super::{budget::DeliveryBudget, dispatcher::DeliveryContext};
 use crate::{
-    Delivery, Describe, Effect, Output, SequenceNumber, Stored, Timestamp,
+    Delivery, Describe, Effect, Output, SequenceNumber, Stored, Timestamp, Work,
     call::Cx,
     publish::topic_message::overlay,
     store::{
@@ -128,11 +128,9 @@ impl DeliveryContext<'_> {
         selection.pass(store.has_partitions, sequence);
         let Some(Ok(found)) = found else { return Evaluated::Other };
         budget.bytes = budget.bytes.saturating_sub(found.payload.len() as u64);
-        if selection.wants(&facts(self.describe, cx.now, &found)) {
-            Evaluated::Match(sequence, Box::new(found))
-        } else {
-            Evaluated::Other
-        }
+        let (is_wanted, steps) = selection.wants(&facts(self.describe, cx.now, &found));
+        cx.out.charge(Work::of_steps(steps));
+        if is_wanted { Evaluated::Match(sequence, Box::new(found)) } else { Evaluated::Other }
     }
 
     /// Shows messages to the browsing consumers. Says whether each got all that it could take, but for what is read from the disk
@@ -186,12 +184,12 @@ impl DeliveryContext<'_> {
         budget.messages = budget.messages.saturating_sub(1);
         let Some(Ok(stored)) = found else { return true };
         budget.bytes = budget.bytes.saturating_sub(stored.payload.len() as u64);
-        let wanted = consumer
-            .selection
-            .as_ref()
-            .is_none_or(|selection| selection.wants(&facts(self.describe, cx.now, &stored)));
-        if !wanted {
-            return true;
+        if let Some(selection) = &consumer.selection {
+            let (is_wanted, steps) = selection.wants(&facts(self.describe, cx.now, &stored));
+            cx.out.charge(Work::of_steps(steps));
+            if !is_wanted {
+                return true;
+            }
         }
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&consumer.client) {

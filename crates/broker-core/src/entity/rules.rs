@@ -9,6 +9,9 @@ use broker_filter::{EvalError, Filter, NewId, PropertySet, RuleIndex, SqlAction}
 
 use crate::{Position, QueueId, Timestamp};
 
+/// A rule that matches a message, or fails on it.
+pub(crate) type RuleAnswer = (RuleKey, Result<(), EvalError>);
+
 /// A rule of a subscription (`docs/features/topics.md`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
@@ -245,18 +248,18 @@ impl Rules {
         self.kept.iter().map(|(key, kept)| (*key, kept))
     }
 
-    /// Which rules of a topic match a message, and which fail on it, in order.
+    /// Which rules of a topic match a message, and which fail on it, in order; and the steps that `LIKE` took.
     pub(crate) fn matching(
         &self,
         topic: QueueId,
         properties: &PropertySet,
         new_id: &mut NewId<'_>,
-    ) -> Vec<(RuleKey, Result<(), EvalError>)> {
-        let mut found = Vec::new();
+    ) -> (Vec<RuleAnswer>, u64) {
+        let (mut found, mut steps) = (Vec::new(), 0);
         if let Some(OfTopic { index, .. }) = self.topics.get(&topic) {
-            index.matching(properties, new_id, |key, result| found.push((*key, result)));
+            steps = index.matching(properties, new_id, |key, result| found.push((*key, result)));
         }
-        found
+        (found, steps)
     }
 
     /// The filter of a rule.

@@ -117,11 +117,11 @@ impl FanOut<'_> {
         let cap = entity.definition.settings.default_time_to_live;
         incoming.set_broker_properties(cx.now, number, cap);
         let mut room = cx.write_budget;
-        let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
+        let (copies, steps) = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         cx.write_budget = room;
         // Expressions are evaluated one by one; rules of other kinds are found by an index.
         let compared = self.messages.rules.counted(topic).expressions + copies.len();
-        cx.out.charge(Work::RULE.times(compared as u64));
+        cx.out.charge(Work::RULE.times(compared as u64) + Work::of_steps(steps));
         let references = u32::try_from(copies.len()).unwrap_or(u32::MAX);
         if let Some(store) = self.messages.store_mut(topic).filter(|_| references > 0)
             && let Some(body) = store_body(cx, store, number, &incoming, references)

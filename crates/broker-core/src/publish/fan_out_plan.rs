@@ -16,7 +16,7 @@ use super::{
 use crate::{
     LockId, Message, Properties, PropertyValue, QueueId, SYSTEM, SequenceNumber, Timestamp,
     call::WriteBudget,
-    entity::rules::RuleKey,
+    entity::rules::{RuleAnswer, RuleKey},
     messages::Messages,
     record::{decode_properties, encode_properties},
 };
@@ -61,21 +61,22 @@ impl<'a> CopyPlanner<'a> {
 
 impl CopyPlanner<'_> {
     /// Which copies a message has: for each subscription one that any rules without action let in, and one for each
-    /// matching rule with an action; or a single dead letter where a rule fails. What actions write takes of `room`.
+    /// matching rule with an action; or a single dead letter where a rule fails. What actions write takes of `room`. With them the steps that
+    /// `LIKE` took.
     pub(crate) fn copies_of(
         self,
         topic: QueueId,
         number: u64,
         incoming: &TopicMessage<'_>,
         room: &mut WriteBudget,
-    ) -> Vec<PlannedCopy> {
+    ) -> (Vec<PlannedCopy>, u64) {
         let mut asked = 0;
         // Random without the key, and the same in every run. No store has such a number.
         let mut new_id = || {
             asked += 1;
             self.messages.tokens.seal(QueueId(!topic.0), LockId(asked), SequenceNumber(number)).0
         };
-        let found = self.messages.rules.matching(topic, &incoming.facts, &mut new_id);
+        let (found, steps) = self.messages.rules.matching(topic, &incoming.facts, &mut new_id);
         let mut copies = Vec::with_capacity(found.len());
         for rules in found.chunk_by(|(left, _), (right, _)| left.subscription == right.subscription) {
             let Some((RuleKey { subscription, .. }, _)) = rules.first() else { continue };
@@ -95,13 +96,13 @@ impl CopyPlanner<'_> {
                 }
             }
         }
-        copies
+        (copies, steps)
     }
 
     /// The copies for one subscription.
     fn push_copies(
         self,
-        rules: &[(RuleKey, Result<(), EvalError>)],
+        rules: &[RuleAnswer],
         incoming: &TopicMessage<'_>,
         new_id: &mut NewId<'_>,
         room: &mut WriteBudget,

@@ -158,7 +158,7 @@ impl SendSize<'_> {
         let mut incoming = CopyPlanner::of(self.messages).incoming(now, message, attributes);
         incoming.set_broker_properties(now, number, cap);
         let mut room = WriteBudget::of(most);
-        let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
+        let (copies, _) = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         if room.was_short {
             return u64::MAX;
         }

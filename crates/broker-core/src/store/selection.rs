@@ -94,9 +94,11 @@ impl Selection {
         }
     }
 
-    /// Whether a message with these properties matches. An error in the selector's evaluation does not.
-    pub(crate) fn wants(&self, facts: &PropertySet) -> bool {
-        self.filter.matches(facts, &mut || 0).unwrap_or(false)
+    /// Whether a message with these properties matches, and the steps that `LIKE` took. An error in the selector's
+    /// evaluation does not match.
+    pub(crate) fn wants(&self, facts: &PropertySet) -> (bool, u64) {
+        let (answer, steps) = self.filter.matches_counted(facts, &mut || 0);
+        (answer.unwrap_or(false), steps)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::ast::{Expr, Named, Predicate};
+use super::evaluation::Evaluation;
 use super::pattern::Pattern;
 use crate::NewId;
 use crate::arithmetic;
@@ -18,10 +19,15 @@ use crate::value::{Compare, Value};
 pub(crate) type Truth = Option<bool>;
 
 impl Predicate {
-    pub(crate) fn evaluate(&self, set: &PropertySet, new_id: &mut NewId<'_>) -> Result<Truth, EvalError> {
+    pub(crate) fn evaluate(
+        &self,
+        set: &PropertySet,
+        evaluation: &mut Evaluation<'_>,
+    ) -> Result<Truth, EvalError> {
         match self {
             Self::Compare { compare, left, right } => {
-                let (left, right) = (left.value(set, new_id)?, right.value(set, new_id)?);
+                let (left, right) =
+                    (left.value(set, evaluation.new_id)?, right.value(set, evaluation.new_id)?);
                 holds(*compare, &left, &right)
             }
             Self::IsNull { property, negated } => {
@@ -30,23 +36,24 @@ impl Predicate {
             }
             Self::Exists(property) => Ok(Some(property.read(set)?.is_some())),
             Self::In { value, list, negated } => {
-                let value = value.value(set, new_id)?;
-                Ok(is_in(&value, list, set, new_id)?.map(|found| found != *negated))
+                let value = value.value(set, evaluation.new_id)?;
+                Ok(is_in(&value, list, set, evaluation)?.map(|found| found != *negated))
             }
             Self::Like { value, pattern, escape, fixed, negated } => {
-                let text = value.value(set, new_id)?;
+                let text = value.value(set, evaluation.new_id)?;
                 let found = match fixed {
                     Some(pattern) => {
-                        text_of(&text, "what `LIKE` compares")?.map(|text| pattern.matches(text))
+                        let text = text_of(&text, "what `LIKE` compares")?;
+                        text.map(|text| pattern.matches(text, &mut evaluation.steps)).transpose()?
                     }
-                    None => like(&text, pattern, escape.as_ref(), set, new_id)?,
+                    None => like(&text, pattern, escape.as_ref(), set, evaluation)?,
                 };
                 Ok(found.map(|found| found != *negated))
             }
-            Self::Lenient(predicate) => Ok(predicate.without_failing(set, new_id)),
-            Self::Not(predicate) => Ok(predicate.evaluate(set, new_id)?.map(|truth| !truth)),
-            Self::And(parts) => all(parts, true, set, new_id),
-            Self::Or(parts) => all(parts, false, set, new_id),
+            Self::Lenient(predicate) => Ok(predicate.without_failing(set, evaluation)),
+            Self::Not(predicate) => Ok(predicate.evaluate(set, evaluation)?.map(|truth| !truth)),
+            Self::And(parts) => all(parts, true, set, evaluation),
+            Self::Or(parts) => all(parts, false, set, evaluation),
         }
     }
 }
@@ -54,18 +61,20 @@ impl Predicate {
 impl Predicate {
     /// The answer of a selector (Jakarta Messaging 3.8.1.3): a comparison of values that are not alike is false, and what
     /// cannot be computed is unknown.
-    fn without_failing(&self, set: &PropertySet, new_id: &mut NewId<'_>) -> Truth {
+    fn without_failing(&self, set: &PropertySet, evaluation: &mut Evaluation<'_>) -> Truth {
         match self {
             Self::Compare { compare, left, right } => {
-                let (left, right) = (left.value(set, new_id).ok()?, right.value(set, new_id).ok()?);
+                let (left, right) =
+                    (left.value(set, evaluation.new_id).ok()?, right.value(set, evaluation.new_id).ok()?);
                 let is_known = !left.is_null() && !right.is_null();
                 is_known.then(|| compare.holds(&left, &right).unwrap_or(false))
             }
             Self::In { value, list, negated } => {
-                let value = value.value(set, new_id).ok().filter(|value| !value.is_null())?;
+                let value = value.value(set, evaluation.new_id).ok().filter(|value| !value.is_null())?;
                 let mut truth = Some(false);
                 for element in list {
-                    let element = element.value(set, new_id).ok().filter(|element| !element.is_null());
+                    let element =
+                        element.value(set, evaluation.new_id).ok().filter(|element| !element.is_null());
                     match element.map(|element| Compare::Equal.holds(&value, &element)) {
                         Some(Some(true)) => return Some(!*negated),
                         Some(_) => {}
@@ -74,12 +83,12 @@ impl Predicate {
                 }
                 truth.map(|found| found != *negated)
             }
-            Self::Like { negated, .. } => match self.evaluate(set, new_id) {
+            Self::Like { negated, .. } => match self.evaluate(set, evaluation) {
                 Ok(truth) => truth,
                 Err(EvalError::WrongKind { .. }) => Some(*negated),
                 Err(_) => None,
             },
-            other => other.evaluate(set, new_id).ok().flatten(),
+            other => other.evaluate(set, evaluation).ok().flatten(),
         }
     }
 }
@@ -89,11 +98,11 @@ fn all(
     parts: &[Predicate],
     expected: bool,
     set: &PropertySet,
-    new_id: &mut NewId<'_>,
+    evaluation: &mut Evaluation<'_>,
 ) -> Result<Truth, EvalError> {
     let mut truth = Some(expected);
     for part in parts {
-        match part.evaluate(set, new_id)? {
+        match part.evaluate(set, evaluation)? {
             Some(found) if found == expected => {}
             None => truth = None,
             decided => return Ok(decided),
@@ -115,14 +124,14 @@ fn is_in(
     value: &Value,
     list: &[Expr],
     set: &PropertySet,
-    new_id: &mut NewId<'_>,
+    evaluation: &mut Evaluation<'_>,
 ) -> Result<Truth, EvalError> {
     if value.is_null() {
         return Ok(None);
     }
     let mut truth = Some(false);
     for element in list {
-        match holds(Compare::Equal, value, &*element.value(set, new_id)?)? {
+        match holds(Compare::Equal, value, &*element.value(set, evaluation.new_id)?)? {
             Some(true) => return Ok(Some(true)),
             Some(false) => {}
             None => truth = None,
@@ -136,10 +145,10 @@ fn like(
     pattern: &Expr,
     escape: Option<&Expr>,
     set: &PropertySet,
-    new_id: &mut NewId<'_>,
+    evaluation: &mut Evaluation<'_>,
 ) -> Result<Truth, EvalError> {
-    let pattern = pattern.value(set, new_id)?;
-    let escape = escape.map(|escape| escape.value(set, new_id)).transpose()?;
+    let pattern = pattern.value(set, evaluation.new_id)?;
+    let escape = escape.map(|escape| escape.value(set, evaluation.new_id)).transpose()?;
     let text = text_of(text, "what `LIKE` compares")?;
     let pattern = text_of(&pattern, "a pattern")?;
     let escape = escape.as_deref().map(|escape| text_of(escape, "the escape of a pattern")).transpose()?;
@@ -153,7 +162,7 @@ fn like(
         return Err(EvalError::BadPattern(PatternError::TooLong));
     }
     let pattern = Pattern::new(pattern, escape).map_err(EvalError::BadPattern)?;
-    Ok(Some(pattern.matches(text)))
+    pattern.matches(text, &mut evaluation.steps).map(Some)
 }
 
 /// `None` when the value is null.

@@ -1,9 +1,11 @@
 //! `LIKE`: `%` is any run of characters, `_` is one.
 //!
 //! Invariant: matching takes time in proportion to the text, times the pattern's length only where the
-//! pattern has `_`.
+//! pattern has `_`: there each letter that is compared is a step of the evaluation, which has a bounded number of
+//! them.
 
-use crate::error::PatternError;
+use super::evaluation::LikeSteps;
+use crate::error::{EvalError, PatternError};
 
 /// A pattern, cut at its `%`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,16 +42,21 @@ impl Pattern {
         Ok(Self { pieces })
     }
 
-    pub(crate) fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str, steps: &mut LikeSteps) -> Result<bool, EvalError> {
         let [first, middle @ .., last] = self.pieces.as_slice() else {
-            return self.pieces.first().is_some_and(|only| only.prefix(text) == Some(text.len()));
+            let Some(only) = self.pieces.first() else { return Ok(false) };
+            return Ok(only.prefix(text, steps)? == Some(text.len()));
         };
-        let Some(mut rest) = first.prefix(text).and_then(|len| text.get(len..)) else { return false };
+        let Some(mut rest) = first.prefix(text, steps)?.and_then(|len| text.get(len..)) else {
+            return Ok(false);
+        };
         for piece in middle {
-            let Some(behind) = piece.find(rest).and_then(|end| rest.get(end..)) else { return false };
+            let Some(behind) = piece.find(rest, steps)?.and_then(|end| rest.get(end..)) else {
+                return Ok(false);
+            };
             rest = behind;
         }
-        last.ends(rest)
+        last.ends(rest, steps)
     }
 }
 
@@ -65,42 +72,49 @@ impl Piece {
     }
 
     /// The bytes that this piece takes at the start of `text`.
-    fn prefix(&self, text: &str) -> Option<usize> {
+    fn prefix(&self, text: &str, steps: &mut LikeSteps) -> Result<Option<usize>, EvalError> {
         match self {
-            Self::Exact(exact) => text.starts_with(&**exact).then_some(exact.len()),
+            Self::Exact(exact) => Ok(text.starts_with(&**exact).then_some(exact.len())),
             Self::Holes(letters) => {
                 let mut found = text.chars();
                 for letter in letters {
-                    let next = found.next()?;
-                    if letter.is_some_and(|letter| letter != next) {
-                        return None;
+                    steps.take()?;
+                    if !found.next().is_some_and(|next| letter.is_none_or(|letter| letter == next)) {
+                        return Ok(None);
                     }
                 }
-                Some(text.len() - found.as_str().len())
+                Ok(Some(text.len() - found.as_str().len()))
             }
         }
     }
 
     /// End of the first match of this part in `text`.
-    fn find(&self, text: &str) -> Option<usize> {
+    fn find(&self, text: &str, steps: &mut LikeSteps) -> Result<Option<usize>, EvalError> {
         match self {
-            Self::Exact(exact) => text.find(&**exact).map(|start| start + exact.len()),
-            Self::Holes(_) => text.char_indices().find_map(|(start, _)| {
-                let len = self.prefix(text.get(start..)?)?;
-                Some(start + len)
-            }),
+            Self::Exact(exact) => Ok(text.find(&**exact).map(|start| start + exact.len())),
+            Self::Holes(_) => {
+                for (start, _) in text.char_indices() {
+                    if let Some(len) = self.prefix(text.get(start..).unwrap_or_default(), steps)? {
+                        return Ok(Some(start + len));
+                    }
+                }
+                Ok(None)
+            }
         }
     }
 
-    fn ends(&self, text: &str) -> bool {
+    fn ends(&self, text: &str, steps: &mut LikeSteps) -> Result<bool, EvalError> {
         match self {
-            Self::Exact(exact) => text.ends_with(&**exact),
+            Self::Exact(exact) => Ok(text.ends_with(&**exact)),
             Self::Holes(letters) => {
                 let mut found = text.chars().rev();
-                letters
-                    .iter()
-                    .rev()
-                    .all(|letter| found.next().is_some_and(|next| letter.is_none_or(|letter| letter == next)))
+                for letter in letters.iter().rev() {
+                    steps.take()?;
+                    if !found.next().is_some_and(|next| letter.is_none_or(|letter| letter == next)) {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
         }
     }

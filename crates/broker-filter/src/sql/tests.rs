@@ -3,7 +3,7 @@ mod reference;
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::{MAX_PATTERN_CHARS, MAX_TEXT_BYTES};
+use crate::limits::{MAX_LIKE_STEPS, MAX_PATTERN_CHARS, MAX_TEXT_BYTES};
 use crate::{Kind, PatternError, SystemProperty, Written, samples};
 
 fn message() -> PropertySet {
@@ -64,7 +64,7 @@ fn answer(text: &str) -> char {
     // In parentheses behind `NOT`, so that all of it is one condition.
     let filter = read(&format!("NOT ({text})"));
     let [Predicate::Not(condition)] = filter.conjuncts() else { panic!("{text}") };
-    match condition.evaluate(&message(), &mut || 7) {
+    match condition.evaluate(&message(), &mut Evaluation::new(&mut || 7)) {
         Ok(Some(true)) => 'T',
         Ok(Some(false)) => 'F',
         Ok(None) => 'U',
@@ -338,6 +338,39 @@ fn what_a_message_brings_is_bounded() {
     assert_eq!(run("'a' LIKE long"), Err(EvalError::BadPattern(PatternError::TooLong)));
     assert_eq!(run("huge + '' = huge"), Ok(true));
     assert_eq!(run("huge + 'a' = huge"), Err(EvalError::TextTooLong));
+}
+
+#[test]
+fn the_steps_of_patterns_with_holes_are_bounded_for_an_evaluation() {
+    let letters = 1024;
+    let mut set = PropertySet::new();
+    // At each place of the text, all letters of the pattern but the last fit.
+    set.set_user("pattern", format!("%_{}b%", "a".repeat(letters - 4)).as_str().into());
+    set.set_user("text", "a".repeat(MAX_TEXT_BYTES).as_str().into());
+    set.set_user("half", "a".repeat(MAX_TEXT_BYTES / 64).as_str().into());
+    let run = |text: &str| read(text).matches_counted(&set, &mut || 0);
+    assert_eq!(run("text LIKE pattern"), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
+    let repeated = ["text LIKE pattern"; 40].join(" OR ");
+    assert_eq!(run(&repeated), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
+    // A selector goes on behind what cannot be computed, with nothing left.
+    let lenient = SqlFilter::parse_lenient(&repeated, Parameters::new()).unwrap();
+    assert_eq!(lenient.matches_counted(&set, &mut || 0), (Ok(false), MAX_LIKE_STEPS));
+    // A pattern that the filter's own text has counts as one that a message brings.
+    let own = format!("text LIKE '%_{}b%'", "a".repeat(900));
+    assert_eq!(run(&own), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
+    assert!(matches!(run("half LIKE pattern"), (Ok(false), 1..MAX_LIKE_STEPS)));
+    assert_eq!(run("text LIKE '%aab%'"), (Ok(false), 0));
+}
+
+#[test]
+fn a_filter_may_take_the_last_step_and_none_more() {
+    let mut set = PropertySet::new();
+    set.set_user("text", "a".repeat(MAX_TEXT_BYTES).as_str().into());
+    let run = |text: &str| read(text).matches_counted(&set, &mut || 0);
+    // One step for each letter: `b` is never found. 32 conditions use all steps.
+    let all = ["text LIKE '%b_%'"; 32].join(" OR ");
+    assert_eq!(run(&all), (Ok(false), MAX_LIKE_STEPS));
+    assert_eq!(run(&format!("{all} OR text LIKE 'b_'")), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
 }
 
 #[test]

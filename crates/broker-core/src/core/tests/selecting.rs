@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::harness::*;
 use crate::{
     AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, LinkId,
-    LockLifetime, Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy,
+    LockLifetime, Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy, Work,
     link::client::{Consumer, WaitState},
 };
 
@@ -80,6 +80,24 @@ fn close(broker: &mut Broker, link: u32) {
 
 fn abandon(broker: &mut Broker, delivery: &Delivery) {
     broker.settle(delivery, Outcome::Abandon(properties(&[]))).unwrap();
+}
+
+#[test]
+fn letters_that_a_selector_compares_are_charged() {
+    let letters = 6_400;
+    for mode in [ReceiveMode::PeekLock, ReceiveMode::Browse] {
+        let cost = |text: &str| {
+            let mut broker = broker();
+            open(&mut broker, ME, 1, main_path("q"), (mode, selector(text))).unwrap();
+            broker.tell(ME, Command::Credit { consumer: LinkId(1), limit: 1, drain: false });
+            let before = broker.journal.work;
+            broker.publish(message(&"a".repeat(letters)));
+            broker.deliver_all();
+            broker.journal.work.0 - before.0
+        };
+        let (with_holes, without) = (cost("colour LIKE '%b_%'"), cost("colour LIKE '%bb%'"));
+        assert_eq!(with_holes - without, Work::of_steps(letters as u64).0, "{mode:?}");
+    }
 }
 
 #[test]

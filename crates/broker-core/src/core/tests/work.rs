@@ -81,6 +81,20 @@ fn requests_are_charged_by_what_they_look_at() {
     assert!(many.0 - few.0 >= Work::MESSAGE.times(30).0, "{few:?} {many:?}");
 }
 
+#[test]
+fn letters_that_patterns_with_holes_compare_are_charged() {
+    let letters = 6_400;
+    let cost = |filter: &str| {
+        let mut broker = Broker::with_topic(EntitySettings::default());
+        broker.subscribe("s", EntitySettings::default(), vec![rule("r", filter, None)]);
+        let before = broker.journal.work;
+        broker.send(vec![message_with("m", &[("text", "a".repeat(letters).as_str().into())])]);
+        broker.journal.work.0 - before.0
+    };
+    let (with_holes, without) = (cost("text LIKE '%b_%'"), cost("text LIKE '%bb%'"));
+    assert_eq!(with_holes - without, Work::of_steps(letters as u64).0);
+}
+
 /// Something that releases much at once.
 struct Release {
     name: &'static str,
