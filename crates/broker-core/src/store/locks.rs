@@ -33,8 +33,11 @@ impl Store {
     /// Gives a running lock a new end. A lock without a timer stays as it is.
     pub(crate) fn renew(&mut self, sequence: u64, until: Timestamp) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
+        let before = slot.lock_time();
         slot.renew_lock(until);
-        if slot.held_since().is_none() {
+        // A request may name one lock as often as it likes. The first renewal has noted the end, and another entry for
+        // the same end would never be void.
+        if slot.held_since().is_none() && slot.lock_time() != before {
             self.timers.push_lock(until, sequence, &self.slots, self.counts.locked);
         }
     }

@@ -49,6 +49,24 @@ fn settle_at(
 }
 
 #[test]
+fn a_lock_that_one_request_renews_many_times_has_one_timer_more() {
+    let mut broker = queue_of(&["a", "b"]);
+    let (first, second) = (broker.lock_one(), broker.lock_one());
+    let timers =
+        |broker: &Broker| broker.core.state.store(broker.queue("q")).unwrap().timers.locks.runs().count();
+    let before = timers(&broker);
+    broker.wait(1_000);
+    let tokens = [token(&first), token(&second)].repeat(1_000);
+    let until = renew(&mut broker, tokens).unwrap();
+    assert_eq!(until, vec![broker.now.after(Duration::from_millis(LOCK)); 2_000]);
+    assert!(timers(&broker) <= before + 2, "{} timers, {before} before", timers(&broker));
+    broker.wait(LOCK - 1);
+    assert_eq!(broker.settle(&first, Outcome::Complete), Ok(()));
+    broker.wait(1);
+    assert_eq!(broker.settle(&second, Outcome::Complete), Err(SettleError::LockLost));
+}
+
+#[test]
 fn each_outcome_has_its_effect_on_the_message() {
     let none = || properties(&[]);
     let cases = [
