@@ -115,7 +115,7 @@ impl TransactionManager<'_> {
                 }
             }
             Command::CancelScheduled { path, sequences, ticket } => {
-                let done = self.enlist_cancellation(cx.now, key, &path, sequences);
+                let done = self.enlist_cancellation(cx, key, &path, sequences);
                 (done, Answer::Settled, Some(ticket))
             }
             Command::SetSessionState { path, session, state, ticket } => {
@@ -218,7 +218,7 @@ impl TransactionManager<'_> {
     /// Takes scheduled messages back. Those that this same transaction schedules leave it.
     fn enlist_cancellation(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         key: Key,
         path: &EntityPath,
         mut sequences: Vec<SequenceNumber>,
@@ -236,10 +236,11 @@ impl TransactionManager<'_> {
         Publisher::of(&mut self.state.messages)
             .check_wait(queue, &path.entity, &sequences)
             .map_err(Refused::Cancel)?;
-        self.state.transactions.unschedule(key, queue, &own);
+        let visited = self.state.transactions.unschedule(key, queue, &own);
+        cx.out.charge(crate::Work::SLOT.times(visited));
         if !sequences.is_empty() {
             let entity = path.entity.clone();
-            self.join(now, key, Work::Cancel { queue, entity, sequences }, cost);
+            self.join(cx.now, key, Work::Cancel { queue, entity, sequences }, cost);
         }
         Ok(())
     }

@@ -121,6 +121,8 @@ enum Phase {
 struct Transaction {
     phase: Phase,
     work: Vec<Work>,
+    /// Messages that it would schedule, and their place in `work`.
+    scheduled: BTreeMap<(QueueId, u64), usize>,
     cost: Cost,
     /// When it is rolled back; [`Timestamp::MAX`] before its first operation.
     deadline: Timestamp,
@@ -159,7 +161,13 @@ impl Transactions {
         let cost = Cost::default();
         self.all.insert(
             key,
-            Transaction { phase: Phase::Open, work: Vec::new(), cost, deadline: Timestamp::MAX },
+            Transaction {
+                phase: Phase::Open,
+                work: Vec::new(),
+                scheduled: BTreeMap::new(),
+                cost,
+                deadline: Timestamp::MAX,
+            },
         );
         Ok(())
     }
@@ -199,10 +207,16 @@ impl Transactions {
         transaction.cost.bytes += cost.bytes;
         self.bytes += cost.bytes;
         self.clients.entry(key.0).or_default().bytes += cost.bytes;
-        if let Work::Settle(settlement) = &work {
-            let place = transaction.work.len();
-            let LockRef { queue, sequence, lock } = settlement.lock;
-            self.enlisted.insert((queue, sequence), (lock, key, place));
+        let place = transaction.work.len();
+        match &work {
+            Work::Settle(settlement) => {
+                let LockRef { queue, sequence, lock } = settlement.lock;
+                self.enlisted.insert((queue, sequence), (lock, key, place));
+            }
+            Work::Schedule { queue, numbers, .. } => {
+                transaction.scheduled.extend(numbers.iter().map(|number| ((*queue, *number), place)));
+            }
+            Work::Publish { .. } | Work::Cancel { .. } | Work::SetState { .. } => {}
         }
         transaction.work.push(work);
     }
@@ -236,25 +250,25 @@ impl Transactions {
 
     /// Whether a transaction would schedule the message with this number.
     pub(crate) fn schedules(&self, key: Key, queue: QueueId, number: SequenceNumber) -> bool {
-        self.work(key).iter().any(|work| match work {
-            Work::Schedule { queue: of, numbers, .. } => *of == queue && numbers.contains(&number.0),
-            _ => false,
-        })
+        self.all.get(&key).is_some_and(|transaction| transaction.scheduled.contains_key(&(queue, number.0)))
     }
 
-    /// A transaction schedules these messages no more.
-    pub(crate) fn unschedule(&mut self, key: Key, queue: QueueId, cancelled: &[SequenceNumber]) {
-        let Some(transaction) = self.all.get_mut(&key) else { return };
-        for work in &mut transaction.work {
-            let Work::Schedule { queue: of, messages, numbers } = work else { continue };
-            if *of != queue {
-                continue;
-            }
-            let stays = |number: &u64| !cancelled.contains(&SequenceNumber(*number));
+    /// A transaction schedules these messages no more. Says how many messages were looked at: those that were scheduled
+    /// together with one of them.
+    pub(crate) fn unschedule(&mut self, key: Key, queue: QueueId, cancelled: &[SequenceNumber]) -> u64 {
+        let Some(Transaction { work, scheduled, .. }) = self.all.get_mut(&key) else { return 0 };
+        let places: BTreeSet<usize> =
+            cancelled.iter().filter_map(|number| scheduled.remove(&(queue, number.0))).collect();
+        let mut visited = 0;
+        for place in places {
+            let Some(Work::Schedule { messages, numbers, .. }) = work.get_mut(place) else { continue };
+            visited += numbers.len() as u64;
+            let stays = |number: &u64| scheduled.contains_key(&(queue, *number));
             let mut kept = numbers.iter().map(stays);
             messages.retain(|_| kept.next().unwrap_or(true));
             numbers.retain(stays);
         }
+        visited
     }
 
     /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any
@@ -335,6 +349,7 @@ impl Transactions {
         if let Some(usage) = self.clients.get_mut(&key.0) {
             usage.bytes -= bytes;
         }
+        transaction.scheduled.clear();
         let work = std::mem::take(&mut transaction.work);
         for work in &work {
             let Work::Settle(Settlement { lock: LockRef { queue, sequence, .. }, .. }) = work else {

@@ -95,6 +95,24 @@ fn letters_that_patterns_with_holes_compare_are_charged() {
     assert_eq!(with_holes - without, Work::of_steps(letters as u64).0);
 }
 
+#[test]
+fn a_cancellation_within_a_transaction_is_charged_for_what_it_looks_at() {
+    let cost = |together: u64| {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        let transaction = TransactionId(1);
+        broker.declare(transaction);
+        let (_, command) = schedule(together);
+        let told = broker.tell(ME, command.within(transaction));
+        let Some(Effect::Scheduled { sequences, .. }) = told.first() else { panic!("{told:?}") };
+        let (path, sequences) = (main_path("q"), sequences.iter().copied().take(1).collect());
+        let before = broker.journal.work;
+        let cancel = Command::CancelScheduled { path, sequences, ticket: Ticket(6) };
+        broker.tell(ME, cancel.within(transaction));
+        broker.journal.work.0 - before.0
+    };
+    assert_eq!(cost(50) - cost(1), Work::SLOT.times(49).0);
+}
+
 /// Something that releases much at once.
 struct Release {
     name: &'static str,

@@ -164,3 +164,47 @@ fn a_failed_delivery_counts_even_if_its_link_closes() {
         assert_eq!(found, Some(expected));
     }
 }
+
+/// A transaction that schedules so many times so many messages, with consecutive numbers.
+fn scheduling(times: u64, together: u64) -> (Transactions, Key) {
+    let limits = Limits { messages: u64::MAX, client_bytes: u64::MAX, all_bytes: u64::MAX, ..LIMITS };
+    let (mut table, key) = (Transactions::default(), (ClientId(1), TransactionId(1)));
+    table.declare(key, &limits).unwrap();
+    for first in (0..times).map(|time| 1 + time * together) {
+        let numbers: Vec<u64> = (first..first + together).collect();
+        let message = |number: &u64| Message { payload: number.to_string().into(), ..Message::default() };
+        let messages = numbers.iter().map(message).collect();
+        let work = Work::Schedule { queue: QueueId(1), messages, numbers };
+        table.add(key, work, Cost::default(), Timestamp::from_millis(1));
+    }
+    (table, key)
+}
+
+fn scheduled(table: &Transactions, key: Key) -> Vec<u64> {
+    let numbers = |work: &Work| {
+        let Work::Schedule { messages, numbers, .. } = work else { panic!("{work:?}") };
+        let payloads: Vec<_> = messages.iter().map(|message| message.payload.to_vec()).collect();
+        assert_eq!(
+            payloads,
+            numbers.iter().map(|number| number.to_string().into_bytes()).collect::<Vec<_>>()
+        );
+        numbers.clone()
+    };
+    table.work(key).iter().flat_map(numbers).collect()
+}
+
+#[test]
+fn a_cancellation_looks_at_what_was_scheduled_with_its_messages_alone() {
+    let (mut table, key) = scheduling(1_000, 3);
+    let numbers = [SequenceNumber(5), SequenceNumber(2_000), SequenceNumber(4), SequenceNumber(5)];
+    assert!(numbers.iter().all(|number| table.schedules(key, QueueId(1), *number)));
+    assert!(!table.schedules(key, QueueId(2), SequenceNumber(5)), "another queue");
+    assert_eq!(table.unschedule(key, QueueId(1), &numbers), 6);
+    assert!(numbers.iter().all(|number| !table.schedules(key, QueueId(1), *number)));
+    let left: Vec<u64> = (1..=3_000).filter(|number| ![4, 5, 2_000].contains(number)).collect();
+    assert_eq!(scheduled(&table, key), left);
+    assert_eq!(table.unschedule(key, QueueId(1), &numbers), 0, "they are gone");
+    assert_eq!(table.unschedule(key, QueueId(2), &[SequenceNumber(1)]), 0, "another queue");
+    assert_eq!(table.discharge(key).unwrap().len(), 1_000);
+    assert!(!table.schedules(key, QueueId(1), SequenceNumber(1)), "it is over");
+}
