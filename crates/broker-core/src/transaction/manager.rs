@@ -10,11 +10,13 @@ use crate::{
     CommitError, Effect, LockRef, Message, Outcome, Output, QueueId, SettleError, Ticket, Timestamp,
     TransactionError, TransactionId,
     call::Cx,
+    entity::status::Use,
     namespace::Namespace,
     publish::{checks::PublishChecks, partition_keys::BatchScope, publisher::Publisher, send_size::SendSize},
     record::OpenRecord,
     session::requests::SessionRequests,
     settle::{disposer::Disposer, lock_release::LockReleases},
+    store::Entity,
 };
 
 /// Declares, fills, commits and rolls back transactions.
@@ -128,13 +130,13 @@ impl TransactionManager<'_> {
         cx: &mut Cx<'_, impl Output>,
         work: &[Work],
     ) -> Result<Vec<Option<OpenRecord>>, CommitError> {
-        // Messages for one queue must fit into it together.
+        // Messages that one entity takes must fit into it together, whichever way each of them goes.
         let mut sent: BTreeMap<(QueueId, Option<QueueId>), Vec<Message>> = BTreeMap::new();
         let mut records = Vec::new();
         for work in work {
             match work {
                 Work::Publish { queue, messages, via } => {
-                    sent.entry((*queue, *via)).or_default().extend_from_slice(messages);
+                    sent.entry(self.destination(*queue, *via)).or_default().extend_from_slice(messages);
                 }
                 Work::Schedule { queue, messages, .. } => {
                     sent.entry((*queue, None)).or_default().extend_from_slice(messages);
@@ -164,9 +166,35 @@ impl TransactionManager<'_> {
                 BatchScope::Transaction,
             )?;
         }
+        self.check_transfers(&sent, cx.out)?;
         SendSize::of(&self.state.messages)
             .check_amounts(cx.now, sent.iter().map(|((queue, _), messages)| (*queue, &messages[..])))?;
         Ok(records)
+    }
+
+    /// Entity that messages are for, and the one between where they would become dead letters of that one instead.
+    fn destination(&self, queue: QueueId, via: Option<QueueId>) -> (QueueId, Option<QueueId>) {
+        let takes = |entity: &Entity| entity.definition.settings.status.allows(Use::Send);
+        (queue, via.filter(|_| !self.state.main_of(queue).is_some_and(takes)))
+    }
+
+    /// Messages that become transfer dead letters of an entity must fit into it with all others that it takes.
+    fn check_transfers(
+        &self,
+        sent: &BTreeMap<(QueueId, Option<QueueId>), Vec<Message>>,
+        out: &impl Output,
+    ) -> Result<(), CommitError> {
+        let mut transfers: BTreeMap<QueueId, Vec<Message>> = BTreeMap::new();
+        for ((_, via), messages) in sent {
+            if let Some(via) = via {
+                transfers.entry(*via).or_default().extend_from_slice(messages);
+            }
+        }
+        for (via, mut messages) in transfers {
+            messages.extend_from_slice(sent.get(&(via, None)).map_or(&[], Vec::as_slice));
+            PublishChecks::of(&self.state.messages).check_room(via, &messages, out)?;
+        }
+        Ok(())
     }
 
     /// Rolls back what a client leaves open.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, EntitySettings, LimitScope, LockId, Message, Outcome, PublishError,
-    QuotaError, SettleError, TransactionError, TransactionId,
+    Command, CommitError, Delivery, EntityKind, EntitySettings, EntityStatus, LimitScope, LockId, Message,
+    Outcome, PublishError, QuotaError, Rule, SettleError, TransactionError, TransactionId,
 };
 
 const TWO_MINUTES: u64 = 120_000;
@@ -307,6 +307,68 @@ fn messages_of_a_transaction_must_fit_into_their_queue_together() {
     assert_eq!(broker.send_in(TX, "q", &[&half]), Answered::Done, "each alone fits");
     assert_eq!(broker.commit(TX), Answered::Transaction(full("q", 0)));
     assert_eq!(broker.active(), 0);
+}
+
+fn send_via_in(broker: &mut Broker, queue: &str, via: &str, text: &str) -> Answered {
+    let ticket = broker.ticket();
+    let (path, via, messages) = (main_path(queue), main_path(via), vec![message(text)]);
+    broker.enlist(TX, Command::PublishVia { path, via, messages, ticket: Some(ticket) }, ticket)
+}
+
+#[test]
+fn messages_that_reach_one_entity_on_several_ways_must_fit_into_it_together() {
+    let small = || EntitySettings { max_size_bytes: Some(1_000), ..EntitySettings::default() };
+    let closed = || EntitySettings { status: EntityStatus::SendDisabled, ..EntitySettings::default() };
+    // Messages to these queues, each through another one or none; the entity that is too small for all of them.
+    let cases = [
+        ([("q", None), ("q", Some("a"))], Some("q")),
+        ([("q", Some("a")), ("q", Some("b"))], Some("q")),
+        ([("closed", Some("a")), ("shut", Some("a"))], Some("a")),
+        ([("a", None), ("closed", Some("a"))], Some("a")),
+        ([("q", None), ("closed", Some("a"))], None),
+        ([("a", None), ("q", Some("a"))], None),
+    ];
+    for (sends, too_small) in cases {
+        let mut broker = Broker::with_queue(small());
+        broker.create("a", small());
+        broker.create("b", small());
+        broker.create("closed", closed());
+        broker.create("shut", closed());
+        broker.declare(TX);
+        let half = "x".repeat(600);
+        for (queue, via) in sends {
+            let answer = match via {
+                None => broker.send_in(TX, queue, &[&half]),
+                Some(via) => send_via_in(&mut broker, queue, via, &half),
+            };
+            assert_eq!(answer, Answered::Done, "{sends:?}: each alone fits");
+        }
+        let expected = too_small.map_or(Answered::Done, |name| Answered::Transaction(full(name, 0)));
+        assert_eq!(broker.commit(TX), expected, "{sends:?}");
+    }
+}
+
+#[test]
+fn ids_and_copies_of_messages_on_several_ways_count_together() {
+    let mut broker = limited(|config| config.max_history_ids = 1);
+    broker.create("ids", EntitySettings { requires_duplicate_detection: true, ..EntitySettings::default() });
+    broker.declare(TX);
+    let with_id = |id: &str| vec![Message { message_id: Some(id.into()), ..message("m") }];
+    assert_eq!(broker.send_messages_in(TX, "ids", with_id("1")), Answered::Done);
+    let (path, via, ticket) = (main_path("ids"), main_path("q"), broker.ticket());
+    let command = Command::PublishVia { path, via, messages: with_id("2"), ticket: Some(ticket) };
+    assert_eq!(broker.enlist(TX, command, ticket), Answered::Done);
+    let error = PublishError::HistoryFull { entity: "ids".into(), limit: 1 };
+    assert_eq!(broker.commit(TX), Answered::Transaction(error.into()));
+
+    let mut broker = limited(|config| config.max_copies_per_send = 1);
+    broker.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    broker.subscribe("s", EntitySettings::default(), vec![Rule::default_rule()]);
+    broker.declare(TX);
+    assert_eq!(broker.send_in(TX, "t", &["m"]), Answered::Done);
+    assert_eq!(send_via_in(&mut broker, "t", "q", "m"), Answered::Done);
+    let error = PublishError::TooManyCopies { entity: "t".into(), messages: 2, copies: 2, limit: 1 };
+    assert_eq!(broker.commit(TX), Answered::Transaction(error.into()));
 }
 
 #[test]
