@@ -18,7 +18,8 @@ use crate::{
     store::{
         Store,
         sessions::{Session, SessionNumber, SessionState, Sessions},
-        slot::State,
+        slot::{Slot, State},
+        slots::Slots,
     },
 };
 
@@ -234,7 +235,7 @@ impl SessionRequests<'_> {
     }
 
     /// Ids of the sessions that have an active message or a state, or of those whose state was set after
-    /// `updated_after`; those behind the session `after`, if there is one.
+    /// `updated_after`; by id, those behind the id `after`, if there is one.
     pub(crate) fn list_sessions(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
@@ -244,33 +245,55 @@ impl SessionRequests<'_> {
         (skip, top): (u32, u32),
         ticket: Ticket,
     ) {
-        let listed = self.asked_sessions(path).map(|(_, store, sessions)| {
-            let listed = sessions.iter_after(after.and_then(|id| sessions.find(id)));
-            let listed = listed.filter(|session| is_listed(store, session, updated_after));
-            let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
-            listed.map(|session| Box::from(&**session.id())).collect()
-        });
-        let effect = match listed {
-            Ok(ids) => Effect::SessionList { ticket, skip, ids },
+        let asked = self.asked_sessions(path).map(|(queue, ..)| queue);
+        let effect = match asked {
+            Ok(queue) => {
+                let ids = self.listed(cx, queue, updated_after, after, (skip, top));
+                Effect::SessionList { ticket, skip, ids }
+            }
             Err(error) => Effect::SessionRefused { ticket, error },
         };
-        // Those that are skipped are visited too.
-        if let Effect::SessionList { ids, .. } = &effect {
-            cx.out.charge(Work::LIST_ENTRY.times(u64::from(skip) + ids.len() as u64));
-        }
         cx.reply(effect);
     }
-}
 
-fn is_listed(store: &Store, session: &Session, updated_after: Option<Timestamp>) -> bool {
-    let updated = session.state().map(|state| state.updated_at);
-    match updated_after {
-        Some(after) => updated.is_some_and(|at| at > after),
-        None => updated.is_some() || session.first_ready().is_some() || has_active_delivery(store, session),
+    fn listed(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        updated_after: Option<Timestamp>,
+        after: Option<&str>,
+        (skip, top): (u32, u32),
+    ) -> Vec<Box<str>> {
+        let Some(Store { sessions: Some(sessions), slots, .. }) = self.state.store_mut(queue) else {
+            return Vec::new();
+        };
+        let (ordered, sessions) = sessions.list_after(after);
+        let mut visited = ordered as u64;
+        let listed = sessions.filter(|session| {
+            visited += 1;
+            is_listed(slots, session, updated_after, &mut visited)
+        });
+        let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
+        let ids: Vec<Box<str>> = listed.map(|session| Box::from(&**session.id())).collect();
+        cx.out.charge(Work::LIST_ENTRY.times(ids.len() as u64) + Work::SLOT.times(visited));
+        ids
     }
 }
 
-fn has_active_delivery(store: &Store, session: &Session) -> bool {
-    let mut delivered = session.delivered().filter_map(|sequence| store.slots.get(sequence));
-    delivered.any(|slot| slot.state == State::Active)
+/// Whether a list has a session. Adds the messages that are looked at to `visited`.
+fn is_listed(
+    slots: &Slots<Slot>,
+    session: &Session,
+    updated_after: Option<Timestamp>,
+    visited: &mut u64,
+) -> bool {
+    let updated = session.state().map(|state| state.updated_at);
+    if let Some(after) = updated_after {
+        return updated.is_some_and(|at| at > after);
+    }
+    let mut is_active = |sequence| {
+        *visited += 1;
+        slots.get(sequence).is_some_and(|slot| slot.state == State::Active)
+    };
+    updated.is_some() || session.first_ready().is_some() || session.delivered().any(&mut is_active)
 }

@@ -13,6 +13,7 @@
 //! holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is about.
 
 mod acceptors;
+mod listing;
 mod names;
 mod sequence_set;
 
@@ -23,6 +24,7 @@ use std::{
 
 use super::slot::ConsumerNumber;
 use crate::{LockId, Position, Timestamp};
+use listing::Listing;
 use names::Names;
 use sequence_set::SequenceSet;
 
@@ -101,6 +103,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: Names,
+    listing: Listing,
     places: Vec<Option<Box<Session>>>,
     /// Numbers that can be used again.
     unused: Vec<SessionNumber>,
@@ -184,6 +187,7 @@ impl Sessions {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             by_id: Names::new(seed),
+            listing: Listing::default(),
             places: Vec::new(),
             unused: Vec::new(),
             available: BTreeSet::new(),
@@ -226,7 +230,8 @@ impl Sessions {
             self.places.push(session);
             SessionNumber(number.expect("four billion sessions do not fit into memory"))
         };
-        self.by_id.insert(id, number);
+        let key = self.by_id.insert(id, number);
+        self.listing.enter(key, number);
         number
     }
 
@@ -379,17 +384,12 @@ impl Sessions {
         self.places.iter().filter_map(Option::as_deref)
     }
 
-    /// Those behind a session in this order; all, behind none.
-    pub(crate) fn iter_after(&self, number: Option<SessionNumber>) -> impl Iterator<Item = &Session> {
-        let first = number.map_or(0, |number| number.0 as usize + 1);
-        self.places.get(first..).unwrap_or_default().iter().filter_map(Option::as_deref)
-    }
-
     /// Takes out one session of a deleted store.
     pub(crate) fn pop(&mut self) -> Option<Box<Session>> {
         while let Some(place) = self.places.pop() {
             if let Some(session) = place {
                 self.by_id.remove(&session.id);
+                self.listing.leave(&session.id);
                 return Some(session);
             }
         }
@@ -448,6 +448,7 @@ impl Sessions {
         let Some(place) = self.places.get_mut(number.0 as usize) else { return };
         if let Some(session) = place.take_if(|session| session.is_nothing()) {
             self.by_id.remove(&session.id);
+            self.listing.leave(&session.id);
             self.unused.push(number);
             if self.unused.len() == self.places.len() {
                 (self.places, self.unused) = (Vec::new(), Vec::new());

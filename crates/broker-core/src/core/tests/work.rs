@@ -113,6 +113,32 @@ fn a_cancellation_within_a_transaction_is_charged_for_what_it_looks_at() {
     assert_eq!(cost(50) - cost(1), Work::SLOT.times(49).0);
 }
 
+#[test]
+fn a_list_of_sessions_is_charged_for_those_that_it_visits() {
+    let sessions = 40;
+    let mut broker =
+        Broker::with_queue(EntitySettings { requires_session: true, ..EntitySettings::default() });
+    for number in 0..sessions {
+        broker.publish(Message { session_id: Some(format!("{number}").into()), ..message("m") });
+    }
+    let mut cost = |updated_after, skip, top| {
+        let before = broker.journal.work;
+        let (path, after, ticket) = (main_path("q"), None, Ticket(9));
+        let told = broker.tell(ME, Command::ListSessions { path, updated_after, after, skip, top, ticket });
+        let Some(Effect::SessionList { ids, .. }) = told.first() else { panic!("{told:?}") };
+        (ids.len(), broker.journal.work.0 - before.0 - Work::COMMAND.0)
+    };
+    let visit = |count: u64| Work::SLOT.times(count).0;
+    let list = |count: u64| Work::LIST_ENTRY.times(count).0;
+    let first = (5, list(5) + visit(5) + visit(sessions));
+    assert_eq!(cost(None, 0, 5), first, "the first list brings them into order");
+    assert_eq!(cost(None, 0, 5), (5, list(5) + visit(5)));
+    assert_eq!(cost(None, 3, 5), (5, list(5) + visit(8)), "those that are skipped are visited");
+    assert_eq!(cost(None, u32::MAX / 2, 5), (0, visit(sessions)), "no more than there are");
+    let never = Some(Timestamp::MAX);
+    assert_eq!(cost(never, 0, 5), (0, visit(sessions)), "none is wanted, and all are visited");
+}
+
 /// Something that releases much at once.
 struct Release {
     name: &'static str,

@@ -1,7 +1,7 @@
 //! Sessions by their ids, whose case does not matter.
 //!
-//! Invariant: behaves as a map whose keys are [`session_key`]s. No answer depends on the order of the table, and a client that does not know the seed
-//! cannot choose ids that collide.
+//! Invariant: behaves as a map whose keys are [`session_key`]s. No answer depends on the order of the table, and a client
+//! that does not know the seed cannot choose ids that collide.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ const SLACK: usize = 64;
 #[derive(Debug)]
 pub(super) struct Names(Table);
 
-#[expect(clippy::disallowed_types, reason = "nothing iterates over it, so its order does not show")]
+#[expect(clippy::disallowed_types, reason = "what iterates over it sorts, so its order does not show")]
 type Table = std::collections::HashMap<Arc<str>, SessionNumber, Seeded>;
 
 impl Names {
@@ -32,12 +32,19 @@ impl Names {
         self.0.get(&*session_key(id)).copied()
     }
 
-    pub(super) fn insert(&mut self, id: Arc<str>, number: SessionNumber) {
+    /// Enters a session that is not there yet.
+    pub(super) fn insert(&mut self, id: Arc<str>, number: SessionNumber) -> Arc<str> {
         let key = match session_key(&id) {
             Cow::Borrowed(_) => id,
             Cow::Owned(key) => key.into(),
         };
-        self.0.insert(key, number);
+        self.0.insert(Arc::clone(&key), number);
+        key
+    }
+
+    /// All keys, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Arc<str>, SessionNumber)> {
+        self.0.iter().map(|(key, number)| (Arc::clone(key), *number))
     }
 
     /// Gives up room that is not needed any more, too.

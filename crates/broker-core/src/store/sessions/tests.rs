@@ -342,12 +342,18 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_table_agrees_with_a_full_scan(steps in proptest::collection::vec(step(), 1..200)) {
+    fn the_table_agrees_with_a_full_scan(steps in proptest::collection::vec(step(), 1..200), list_from in 0usize..200) {
         let (mut table, mut model) = (Sessions::new(7), Model::default());
-        for step in &steps {
+        for (number, step) in steps.iter().enumerate() {
             model.take_step(&mut table, step);
             model.settle();
             model.check(&table);
+            if number >= list_from {
+                let mut ids: Vec<String> = table.iter().map(|session| session.id().to_string()).collect();
+                ids.sort_unstable();
+                let (_, listed) = table.list_after(None);
+                prop_assert!(listed.map(|session| &**session.id()).eq(ids.iter().map(String::as_str)));
+            }
         }
         // Every acceptor that can be served is in the queue.
         let waiting = (0..5u8).filter(|session| {
@@ -361,4 +367,27 @@ proptest! {
         served.sort_unstable();
         prop_assert_eq!(served, waiting);
     }
+}
+
+#[test]
+fn sessions_that_come_and_go_pay_for_the_order_of_a_list() {
+    let mut table = Sessions::new(7);
+    let come = |table: &mut Sessions, message: u64| {
+        let number = table.get_or_create(&format!("{message}"));
+        table.set_message_state(number, message, SessionMessageState::Ready);
+    };
+    (0..100).for_each(|message| come(&mut table, message));
+    assert!(!table.listing.is_kept(), "nobody has asked");
+    assert_eq!(table.list_after(None).0, 100);
+    assert_eq!(table.list_after(Some("50")).0, 0, "it is kept");
+    (100..200).for_each(|message| come(&mut table, message));
+    (100..164).for_each(|message| table.remove(table.find(&format!("{message}")).unwrap(), message));
+    let (visited, listed) = table.list_after(None);
+    assert_eq!((visited, listed.count()), (0, 136));
+    assert!(table.listing.is_kept(), "as many have come and gone as were visited, and 64");
+    come(&mut table, 200);
+    assert!(!table.listing.is_kept());
+    assert_eq!(table.list_after(None).0, 137);
+    while table.pop().is_some() {}
+    assert_eq!(table.list_after(None).1.count(), 0);
 }
