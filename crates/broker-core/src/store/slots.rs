@@ -1,7 +1,8 @@
 //! Table by sequence number of what a store keeps for each message: slots, or references of copies to bodies.
 //!
 //! Invariant: behaves as a sorted map. Memory follows the number of messages, not the span of their numbers: at
-//! most about two slots' worth for each message, however the others were removed.
+//! most about two slots' worth for each message, however the others were removed. The ring has at most two places for each of
+//! its chunks that holds something, and [`GAP`] more.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -185,7 +186,8 @@ impl<T: Copy> Slots<T> {
             return self.old.entry(number).or_default();
         };
         let mut place = usize::try_from(place).unwrap_or(usize::MAX);
-        if place > self.ring.len() + self.occupied + GAP {
+        // The next place is never too far: the ring has two places for each chunk that holds something, and a few more.
+        if place >= self.ring.len() && place.saturating_add(1) > 2 * (self.occupied + 1) + GAP {
             // Too far ahead to fill the gap with empty places: begin again there.
             self.retire_all();
             self.base = number;
