@@ -87,11 +87,12 @@ impl EntityAdmin<'_> {
         name: Box<str>,
         topic: Option<QueueId>,
         kind: EntityKind,
-        settings: EntitySettings,
+        mut settings: EntitySettings,
     ) -> Result<QueueId, EntityError> {
         if self.messages.entities.names.contains_key(&name::key(&name)) {
             return Err(EntityError::AlreadyExists(name));
         }
+        settings.take_foreign_flags(kind, &EntitySettings::default());
         let mut settings = settings.check()?;
         self.messages.config.profile.check(kind, &mut settings)?;
         self.check_subscriptions(topic)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::entities::EntityAdmin;
 use crate::{
-    AttachError, Effect, EntityError, EntityKind, EntitySettings, EntityVersion, Output, QueueId,
+    AttachError, Effect, EntityError, EntitySettings, EntityVersion, Output, QueueId,
     call::Cx,
     entity::{name, status::Use},
     link::{attachments::Attachments, client::Link},
@@ -31,7 +31,7 @@ impl EntityUpdates<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         name: &str,
-        settings: EntitySettings,
+        mut settings: EntitySettings,
         expected: Option<EntityVersion>,
     ) -> Result<(), EntityError> {
         let missing = || EntityError::NotFound(name.into());
@@ -40,6 +40,8 @@ impl EntityUpdates<'_> {
         if expected.is_some_and(|expected| expected != entity.definition.version()) {
             return Err(EntityError::Changed(entity.definition.name.clone()));
         }
+        // A subscription has the partitions of its topic, and a record of an earlier version may have other flags.
+        settings.take_foreign_flags(entity.definition.kind, &entity.definition.settings);
         let mut settings = settings.check()?;
         self.state.messages.config.profile.check(entity.definition.kind, &mut settings)?;
         self.state.messages.entities.check_forwards(
@@ -47,9 +49,6 @@ impl EntityUpdates<'_> {
             entity.definition.kind,
             &mut settings,
         )?;
-        if entity.definition.kind == EntityKind::Subscription {
-            settings.enable_partitioning = entity.definition.settings.enable_partitioning;
-        }
         settings.check_update(entity.definition.kind, &entity.definition.settings)?;
         settings.status.check(entity.definition.kind)?;
         let has_other_keys = settings.authorization != entity.definition.settings.authorization;

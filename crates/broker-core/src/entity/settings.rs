@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{authorization, property::EntityProperty};
+use super::{
+    authorization,
+    property::{EntityProperty, PropertyRow, PropertyType},
+};
 use crate::{Activity, AuthorizationRule, EntityError, QueueId, Timestamp};
 
 /// Kind of an entity.
@@ -244,6 +247,16 @@ impl EntitySettings {
     pub(crate) fn end_idle_time_of(&mut self, kind: EntityKind) {
         if kind == EntityKind::Subscription && self.forward_to.is_some() {
             self.auto_delete_on_idle = None;
+        }
+    }
+
+    /// Takes the flags that such an entity does not have from `other`: its defaults, or its settings before a change. A
+    /// topic with sessions would refuse messages that its subscriptions take, and no description would tell why.
+    pub(crate) fn take_foreign_flags(&mut self, kind: EntityKind, other: &Self) {
+        let is_foreign =
+            |row: &&PropertyRow| row.value_type == PropertyType::Flag && !row.kinds.contains(&kind);
+        for row in EntityProperty::rows().filter(is_foreign) {
+            row.set(self, row.get(other)).expect("the value is one of the same property");
         }
     }
 

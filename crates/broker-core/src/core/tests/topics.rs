@@ -643,3 +643,50 @@ fn forward_one_by_one(broker: &mut Broker, target: &str) -> u32 {
     }
     calls
 }
+
+#[test]
+fn an_entity_does_not_get_the_flags_that_its_kind_does_not_have() {
+    let all = EntitySettings {
+        dead_letter_on_expiration: true,
+        dead_letter_on_filter_error: false,
+        requires_session: true,
+        requires_duplicate_detection: true,
+        enable_partitioning: true,
+        ..plain()
+    };
+    let mut broker = Broker::with_topic(all.clone());
+    broker.subscribe("s", all.clone(), everything());
+    broker.create("q", all.clone());
+    let settings = |broker: &Broker, name: &str| broker.core.entity(name).unwrap().settings.clone();
+    let topic = EntitySettings { requires_duplicate_detection: true, enable_partitioning: true, ..plain() };
+    // It has as many partitions as its topic.
+    let subscription = EntitySettings { requires_duplicate_detection: false, ..all.clone() };
+    let queue = EntitySettings { dead_letter_on_filter_error: true, ..all.clone() };
+    let expected = [("t", topic), ("t/Subscriptions/s", subscription), ("q", queue)];
+    for (name, expected) in &expected {
+        assert_eq!(&settings(&broker, name), expected, "{name}");
+        broker.update(name, all.clone());
+        assert_eq!(&settings(&broker, name), expected, "{name}");
+    }
+    broker.send(vec![Message { partition_key: Some("k".into()), ..message("without a session") }]);
+    assert_eq!(broker.core.entity("t/Subscriptions/s").unwrap().dead_letter, 1);
+    broker.restart();
+    for (name, expected) in &expected {
+        assert_eq!(&settings(&broker, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_topic_whose_record_has_sessions_keeps_them_and_can_be_changed() {
+    let mut broker = Broker::with_topic(plain());
+    let topic = broker.queue("t");
+    let mut definition = broker.core.state.main_of(topic).unwrap().definition.clone();
+    definition.settings.requires_session = true;
+    crate::Output::record(&mut broker.journal, &definition.encode(), &[]);
+    broker.restart();
+    let note = Some("a note".into());
+    broker.update("t", EntitySettings { user_metadata: note, ..plain() });
+    let settings = broker.core.entity("t").unwrap().settings.clone();
+    assert_eq!((settings.requires_session, settings.user_metadata.as_deref()), (true, Some("a note")));
+    assert_eq!(broker.core.digest(), broker.replayed().digest());
+}
