@@ -119,7 +119,7 @@ pub enum EvalError {
     #[error("the result has more than {MAX_TEXT_BYTES} bytes")]
     TextTooLong,
     /// The conditions with `LIKE` and `_` compare too many letters.
-    #[error("the patterns with `_` take more than {MAX_LIKE_STEPS} comparisons")]
+    #[error("the patterns take more than {MAX_LIKE_STEPS} comparisons")]
     TooManySteps,
     /// A system property that the broker alone sets.
     #[error("`sys.{0}` cannot be changed")]

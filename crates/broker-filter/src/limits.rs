@@ -18,7 +18,8 @@ pub const MAX_NESTING: usize = 64;
 /// Longest string that `+` makes, in bytes. Actions could double a property 32 times otherwise.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Most letters that the `LIKE` conditions of one evaluation compare with patterns that have `_`. Without it a message
+/// Most letters that the `LIKE` conditions of one evaluation compare with patterns that have `_`; a search for a text without
+/// `_` counts for each eighth byte. Without it a message
 /// could bring a long text and patterns for which each place of the text costs the length of a pattern. A search in a
 /// text of [`MAX_TEXT_BYTES`] takes little more than one comparison for each letter, so a filter can make 32 of them.
 pub const MAX_LIKE_STEPS: u64 = 32 * MAX_TEXT_BYTES as u64;

@@ -1,8 +1,8 @@
 //! `LIKE`: `%` is any run of characters, `_` is one.
 //!
 //! Invariant: matching takes time in proportion to the text, times the pattern's length only where the
-//! pattern has `_`: there each letter that is compared is a step of the evaluation, which has a bounded number of
-//! them.
+//! pattern has `_`. Each letter that is compared there, and each eighth byte that is searched elsewhere, is a step of the
+//! evaluation, which has a bounded number of them.
 
 use super::evaluation::LikeSteps;
 use crate::error::{EvalError, PatternError};
@@ -91,7 +91,11 @@ impl Piece {
     /// End of the first match of this part in `text`.
     fn find(&self, text: &str, steps: &mut LikeSteps) -> Result<Option<usize>, EvalError> {
         match self {
-            Self::Exact(exact) => Ok(text.find(&**exact).map(|start| start + exact.len())),
+            Self::Exact(exact) => {
+                let end = text.find(&**exact).map(|start| start + exact.len());
+                steps.take_search(end.unwrap_or(text.len()))?;
+                Ok(end)
+            }
             Self::Holes(_) => {
                 for (start, _) in text.char_indices() {
                     if let Some(len) = self.prefix(text.get(start..).unwrap_or_default(), steps)? {

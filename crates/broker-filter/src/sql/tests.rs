@@ -347,6 +347,7 @@ fn the_steps_of_patterns_with_holes_are_bounded_for_an_evaluation() {
     // At each place of the text, all letters of the pattern but the last fit.
     set.set_user("pattern", format!("%_{}b%", "a".repeat(letters - 4)).as_str().into());
     set.set_user("text", "a".repeat(MAX_TEXT_BYTES).as_str().into());
+    set.set_user("long", "a".repeat(8 * MAX_LIKE_STEPS as usize + 8).as_str().into());
     set.set_user("half", "a".repeat(MAX_TEXT_BYTES / 64).as_str().into());
     let run = |text: &str| read(text).matches_counted(&set, &mut || 0);
     assert_eq!(run("text LIKE pattern"), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
@@ -359,7 +360,10 @@ fn the_steps_of_patterns_with_holes_are_bounded_for_an_evaluation() {
     let own = format!("text LIKE '%_{}b%'", "a".repeat(900));
     assert_eq!(run(&own), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
     assert!(matches!(run("half LIKE pattern"), (Ok(false), 1..MAX_LIKE_STEPS)));
-    assert_eq!(run("text LIKE '%aab%'"), (Ok(false), 0));
+    assert_eq!(run("text LIKE '%aab%'"), (Ok(false), MAX_TEXT_BYTES as u64 / 8));
+    assert_eq!(run("text LIKE 'aab%' OR text LIKE '%aab' OR text LIKE 'aab'"), (Ok(false), 0));
+    assert_eq!(run("long LIKE '%b%'"), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
+    assert_eq!(run("long LIKE '%aa%'"), (Ok(true), 0));
 }
 
 #[test]
