@@ -94,7 +94,7 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<RepairedBatch>
 }
 
 /// Whether these bytes read, to the last one, as the index of what the segment at `base` holds before `position`.
-fn lists_records(content: &[u8], base: u64, position: u64) -> bool {
+pub(crate) fn lists_records(content: &[u8], base: u64, position: u64) -> bool {
     let listed = |entry: Option<Entry<'_>>| {
         entry.is_some_and(|entry| entry.at + RECORD_HEADER + u64::from(entry.length) <= position)
     };

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   Idle ──wanted──▶ Walking ──end──▶ Asked ──segment_compacted──▶ Waiting ──durable──▶ Idle (segment freed)
-//!                       └────a record is damaged────▶ Stopped
+//!                     │  ▲ └──something lives in what is damaged──▶ Stopped ──nothing lives──▶ Walking
+//!      a read fails   ▼  │ its pause is over
+//!                     Paused
 //! ```
 //!
 //! A record that is no longer in memory is read by a reader thread, and the walk goes on when it is there.
@@ -12,18 +14,18 @@
 
 mod segment_reader;
 
-use std::io;
+use std::{io, ops::Range};
 
 use bytes::Bytes;
 
 pub(crate) use segment_reader::SegmentRead;
-use segment_reader::SegmentReader;
+use segment_reader::{Found, SegmentReader, Unreadable};
 
 use crate::{
     Disk, JournalConfig, Position, ReadError,
     disk_space::DiskSpace,
-    format::{BatchKind, HEADER, RECORD_HEADER},
-    scan::Records,
+    format::{BatchKind, HEADER, RECORD_HEADER, Seed},
+    scan::{Records, ScannedRecord},
     segments::{FIRST_RECORD, Segment, Segments},
     write_cache::WriteCache,
 };
@@ -45,6 +47,12 @@ pub enum CompactionStep {
 #[derive(Debug, Default)]
 pub(crate) struct Compactor {
     state: State,
+    /// Reason why it goes no further, until it does.
+    fault: Option<ReadError>,
+    /// Reads that have failed since the last one that did not.
+    failed_reads: u32,
+    /// Time in milliseconds since 1970, as the caller has said it.
+    now: u64,
     pass: Option<Pass>,
     /// Bytes of records released so far, those that compaction moved among them.
     released: u64,
@@ -68,8 +76,10 @@ enum State {
     Asked,
     /// Everything up to this position must be durable before the segment goes.
     Waiting { until: u64 },
-    /// A record cannot be read: the segment stays until an operator has looked.
-    Stopped(ReadError),
+    /// A read has failed, and is tried again when the pause is over.
+    Paused { walk: Box<Walk>, pause: Range<u64> },
+    /// Records that live in the segment cannot be read: it stays as long as they live.
+    Stopped,
 }
 
 /// Progress of the walk through a segment.
@@ -82,7 +92,15 @@ struct Walk {
     /// Reads from disk, once the records are no longer in memory.
     reader: Option<SegmentReader>,
     /// Records already read and not yet handed out.
-    ready: Option<Records>,
+    ready: Option<Ready>,
+}
+
+/// Records that were read.
+#[derive(Debug)]
+struct Ready {
+    records: Records,
+    /// They are of a damaged batch: those alone are handed out whose own checksum, from this seed on, is right.
+    unchecked: Option<Seed>,
 }
 
 /// Result of going on with a walk.
@@ -127,6 +145,11 @@ pub(crate) struct CompactionContext<'a> {
 }
 
 impl Compactor {
+    /// Has nothing to do at `now`, in milliseconds since 1970.
+    pub(crate) fn new(now: u64) -> Self {
+        Self { now, ..Self::default() }
+    }
+
     /// The next step, if the journal is larger than it should be: at most about `max_bytes` of the oldest segment's
     /// records. None as well while a read of the disk has to be done first.
     #[inline]
@@ -135,27 +158,70 @@ impl Compactor {
         context: CompactionContext<'_>,
         max_bytes: usize,
     ) -> Option<CompactionStep> {
-        if matches!(self.state, State::Idle) && self.is_wanted(context) {
-            self.begin(context);
+        match self.state {
+            State::Idle if self.is_wanted(context) => self.begin(context),
+            State::Paused { .. } | State::Stopped => self.resume(context),
+            _ => {}
         }
         let State::Walking(_) = self.state else { return None };
         let State::Walking(mut walk) = std::mem::replace(&mut self.state, State::Asked) else { return None };
         match walk.next_records(context, max_bytes) {
-            Err(error) => {
-                self.state = State::Stopped(error);
+            Err(Unreadable::ForNow(error)) => {
+                self.pause(walk, error);
                 None
             }
-            Ok(Walked::End) => Some(CompactionStep::SegmentDone { up_to: Position(walk.end) }),
+            Err(Unreadable::ForGood(error)) => {
+                self.fault = Some(error);
+                self.state = State::Stopped;
+                None
+            }
+            Ok(Walked::End) => {
+                self.on_progress();
+                Some(CompactionStep::SegmentDone { up_to: Position(walk.end) })
+            }
             Ok(Walked::Pending) => {
                 self.state = State::Walking(walk);
                 None
             }
             Ok(Walked::Records(records)) => {
+                self.on_progress();
                 self.compacted_bytes += records.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
                 self.state = State::Walking(walk);
                 Some(CompactionStep::Records(records))
             }
         }
+    }
+
+    /// Says that it is `time`, in milliseconds since 1970.
+    pub(crate) fn set_time(&mut self, time: u64) {
+        self.now = time;
+    }
+
+    /// A read has failed. The pause doubles with each that fails, for an error of the disk may pass.
+    fn pause(&mut self, walk: Box<Walk>, error: ReadError) {
+        let pause = RETRY_MS.saturating_mul(1 << self.failed_reads.min(RETRY_DOUBLINGS_MAX));
+        self.failed_reads = self.failed_reads.saturating_add(1);
+        self.fault = Some(error);
+        self.state = State::Paused { walk, pause: self.now..self.now.saturating_add(pause) };
+    }
+
+    /// Goes on after a pause, or where nothing that could not be read lives any more.
+    fn resume(&mut self, context: CompactionContext<'_>) {
+        if context.segments.oldest_full().is_some_and(|oldest| oldest.live == 0) {
+            self.begin(context);
+            return;
+        }
+        // A clock that was put back ends the pause as well: it could last for years.
+        if matches!(&self.state, State::Paused { pause, .. } if !pause.contains(&self.now))
+            && let State::Paused { walk, .. } = std::mem::take(&mut self.state)
+        {
+            self.state = State::Walking(walk);
+        }
+    }
+
+    fn on_progress(&mut self) {
+        self.fault = None;
+        self.failed_reads = 0;
     }
 
     /// The read that the walk waits for, if no thread has it yet.
@@ -210,12 +276,9 @@ impl Compactor {
         Some(freed)
     }
 
-    /// Reason why compaction has stopped.
+    /// Reason why compaction goes no further. It stays while a read that has failed is tried again.
     pub(crate) fn stopped(&self) -> Option<&ReadError> {
-        match &self.state {
-            State::Stopped(error) => Some(error),
-            _ => None,
-        }
+        self.fault.as_ref()
     }
 
     pub(crate) fn segments_freed(&self) -> u64 {
@@ -300,11 +363,11 @@ impl Walk {
         &mut self,
         context: CompactionContext<'_>,
         max_bytes: usize,
-    ) -> Result<Walked, ReadError> {
+    ) -> Result<Walked, Unreadable> {
         let (mut records, mut bytes) = (Vec::new(), 0);
         let mut refilled = Refill::Ready;
         while bytes < max_bytes.max(1) {
-            let Some(stored) = self.ready.as_mut().and_then(Iterator::next) else {
+            let Some(stored) = self.ready.as_mut().and_then(Ready::next) else {
                 refilled = self.refill(context)?;
                 if refilled == Refill::Ready {
                     continue;
@@ -320,13 +383,25 @@ impl Walk {
         }
         Ok(match refilled {
             Refill::Pending if records.is_empty() => Walked::Pending,
-            Refill::End if records.is_empty() => Walked::End,
+            Refill::End if records.is_empty() => {
+                self.demand_nothing_is_left(context)?;
+                Walked::End
+            }
             _ => Walked::Records(records),
         })
     }
 
+    /// All that could be read was handed out and is dead by now: what still lives in the segment lies in its damaged places.
+    fn demand_nothing_is_left(&self, context: CompactionContext<'_>) -> Result<(), Unreadable> {
+        let lives = context.segments.oldest_full().is_some_and(|oldest| oldest.live > 0);
+        match self.reader.as_ref().and_then(SegmentReader::damage).filter(|_| lives) {
+            Some(damage) => Err(Unreadable::ForGood(damage.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Goes on, in memory or on disk.
-    fn refill(&mut self, context: CompactionContext<'_>) -> Result<Refill, ReadError> {
+    fn refill(&mut self, context: CompactionContext<'_>) -> Result<Refill, Unreadable> {
         if self.at >= self.end {
             return Ok(Refill::End);
         }
@@ -334,7 +409,7 @@ impl Walk {
             return self.refill_from_disk(context);
         }
         let piece = context.write_cache.piece_at_or_after(self.at).filter(|piece| piece.start < self.end);
-        self.ready = piece.map(|piece| Records::new(piece.bytes.clone(), piece.start));
+        self.ready = piece.map(|piece| Ready::checked(Records::new(piece.bytes.clone(), piece.start)));
         if self.ready.is_none() {
             // The rest of the segment is dead.
             self.at = self.end;
@@ -343,7 +418,7 @@ impl Walk {
         Ok(Refill::Ready)
     }
 
-    fn refill_from_disk(&mut self, context: CompactionContext<'_>) -> Result<Refill, ReadError> {
+    fn refill_from_disk(&mut self, context: CompactionContext<'_>) -> Result<Refill, Unreadable> {
         let (Some(disk), Some(segment)) = (context.disk, context.segments.oldest_full()) else {
             return Ok(Refill::End);
         };
@@ -352,14 +427,37 @@ impl Walk {
             self.at = self.end;
             return Ok(Refill::End);
         }
-        let Some(batch) = reader.next(disk)? else { return Ok(Refill::Pending) };
-        self.ready = (batch.header.kind == BatchKind::Data).then(|| batch.all_records());
+        let Some(found) = reader.next(disk)? else { return Ok(Refill::Pending) };
+        self.ready = match found {
+            Found::Batch(batch) => {
+                (batch.header.kind == BatchKind::Data).then(|| Ready::checked(batch.all_records()))
+            }
+            Found::Damaged(records) => {
+                records.map(|records| Ready { records, unchecked: Some(segment.seed) })
+            }
+        };
         Ok(Refill::Ready)
+    }
+}
+
+impl Ready {
+    fn checked(records: Records) -> Self {
+        Self { records, unchecked: None }
+    }
+
+    /// The next record that is intact.
+    fn next(&mut self) -> Option<ScannedRecord> {
+        let unchecked = self.unchecked;
+        self.records.find(|stored| unchecked.is_none_or(|seed| stored.header.matches(seed, &stored.bytes)))
     }
 }
 
 /// Live bytes up to this share of a segment are moved early, as long as that takes no reading or frees another segment, too.
 const FEW_LIVE_SHARE: u64 = 64;
+/// Pause after the first read that has failed, in milliseconds.
+const RETRY_MS: u64 = 1000;
+/// The pause doubles so often: it ends at about four minutes.
+const RETRY_DOUBLINGS_MAX: u32 = 8;
 /// So many segments are no reason to clean.
 const SLACK_SEGMENTS: u64 = 3;
 /// In memory they are small, and hold what is live in each of several queues that are read at different paces.

@@ -98,7 +98,7 @@ impl Journal {
             write_cache: WriteCache::new(end),
             read_ahead: ReadAhead::default(),
             weights: Weights::default(),
-            compactor: Compactor::default(),
+            compactor: Compactor::new(config.opened_at),
             background: BackgroundIo::new(),
             closing: Closing::No,
             poison: None,
@@ -138,8 +138,10 @@ impl Journal {
         self.read_ahead.forget_owner(owner);
     }
 
-    /// Says that it is `time`, in milliseconds since 1970: the mark of the next segment states it.
+    /// Says that it is `time`, in milliseconds since 1970: the mark of the next segment states it, and a read of compaction
+    /// that has failed is tried again when its pause is over.
     pub fn set_time(&mut self, time: u64) {
+        self.compactor.set_time(time);
         self.appender.set_time(time);
     }
 
@@ -266,8 +268,9 @@ impl Journal {
         }
     }
 
-    /// Reason why compaction has stopped: a record of the oldest segment cannot be read. The segment stays until an
-    /// operator acts; everything else goes on.
+    /// Reason why compaction goes no further: a record of the oldest segment cannot be read. A read that has failed is tried
+    /// again after a pause, see [`Journal::set_time`]. A segment with damaged records stays until none of them lives any more.
+    /// Everything else goes on.
     pub fn compaction_stopped(&self) -> Option<&ReadError> {
         self.compactor.stopped()
     }

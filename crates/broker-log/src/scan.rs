@@ -99,6 +99,17 @@ impl From<RecoveryError> for ScanEnd {
     }
 }
 
+/// What lies behind the scanner's position, as far as that is held.
+#[derive(Debug)]
+pub(crate) enum Follows {
+    /// An intact batch, which names this checksum of the one before it.
+    Batch { position: u64, previous: u32 },
+    /// No further batch.
+    Nothing,
+    /// More has to be read than the bytes from the scanner's position on that are held.
+    Unknown { held: u64 },
+}
+
 /// Reads one segment, batch by batch.
 #[derive(Debug)]
 pub(crate) struct Scanner {
@@ -291,6 +302,46 @@ impl Scanner {
             }
         }
         Ok(None)
+    }
+
+    /// The first intact batch behind the scanner's position among the bytes that are held.
+    pub(crate) fn follows(&mut self, disk: &dyn Disk) -> Result<Follows, RecoveryError> {
+        let window_end = self.window_start.saturating_add(self.window.len() as u64);
+        let mut at = self.position.saturating_add(HEADER);
+        while let Some(bytes) = self.held(at, HEADER) {
+            let header = bytes.first_chunk().and_then(BatchHeader::decode);
+            let header = header.filter(|header| {
+                let fits = header.kind == BatchKind::Gap
+                    || at.saturating_add(u64::from(header.length)) <= self.limit;
+                fits && header.position == at && header.incarnation == self.incarnation
+            });
+            if let Some(header) = header {
+                let is_held =
+                    header.kind == BatchKind::Gap || self.held(at, u64::from(header.length)).is_some();
+                if !is_held {
+                    return Ok(Follows::Unknown { held: window_end.saturating_sub(self.position) });
+                }
+                match self.batch_at(disk, at) {
+                    Ok(batch) => {
+                        return Ok(Follows::Batch { position: at, previous: batch.header.previous });
+                    }
+                    Err(ScanEnd::Bad(_)) => {}
+                    Err(ScanEnd::Failed(error)) => return Err(error),
+                }
+            }
+            at = at.saturating_add(HEADER);
+        }
+        Ok(if at.saturating_add(HEADER) > self.limit {
+            Follows::Nothing
+        } else {
+            Follows::Unknown { held: window_end.saturating_sub(self.position) }
+        })
+    }
+
+    /// The bytes from the scanner's position up to `end`, as far as they are held.
+    pub(crate) fn held_up_to(&self, end: u64) -> Option<Bytes> {
+        let window_end = self.window_start.saturating_add(self.window.len() as u64);
+        self.held(self.position, end.min(window_end).checked_sub(self.position)?)
     }
 
     /// Goes on at `position`, behind a batch with this chain value.

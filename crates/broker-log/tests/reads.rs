@@ -20,8 +20,8 @@ use std::{
 };
 
 use broker_log::{
-    CompactionStep, Disk as _, DiskCall, DiskWorker, Faults, FaultyDisk, IoRequest, Journal, JournalConfig,
-    Owner, Position, Read, ReadError, ReadId, recover,
+    CompactionStep, Disk as _, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, IoRequest, Journal,
+    JournalConfig, Owner, Position, Read, ReadError, ReadId, recover,
 };
 use proptest::prelude::*;
 
@@ -553,38 +553,176 @@ fn a_read_of_compaction_that_fails_stops_it_and_nothing_else() {
     }
 }
 
+/// The file of the oldest segment.
+fn oldest_file(model: &Model) -> FileId {
+    model.disk.seen().list().unwrap().into_iter().min().unwrap().0
+}
+
+fn damage(model: &Model, damage: impl FnOnce(&mut Vec<u8>)) -> FileId {
+    let (seen, file) = (model.disk.seen(), oldest_file(model));
+    let mut bytes = seen.contents(file).unwrap();
+    damage(&mut bytes);
+    seen.replace(file, bytes);
+    file
+}
+
+/// Compacts until it stops, or so many segments are freed.
+fn compact_until_stopped(model: &mut Model, freed: u64) {
+    let mut rounds = 0;
+    while model.journal.compaction_stopped().is_none() && model.journal.stats().segments_freed < freed {
+        model.compact();
+        let until = model.journal.commit();
+        model.journal.request_sync(until);
+        model.hand_out();
+        model.walk();
+        rounds += 1;
+        assert!(rounds < 400, "{:?}", model.journal.stats());
+    }
+}
+
+/// Offset of the content of a record in the oldest segment, which begins at position 0.
+fn content_of(model: &Model, number: u64) -> usize {
+    usize::try_from(model.live[&number].at.0).unwrap() + 12
+}
+
 #[test]
-fn compaction_stops_where_the_file_is_damaged_or_ends() {
+fn compaction_passes_over_damage_in_which_nothing_lives() {
     type Damage = fn(&mut Vec<u8>);
-    let damages: [Damage; 4] = [
-        // The header of the segment.
-        |bytes| bytes[8] ^= 1,
-        // A record in the first piece.
-        |bytes| bytes[500_000] ^= 1,
-        // One in a later piece.
-        |bytes| bytes[5 << 20] ^= 1,
-        |bytes| bytes.truncate((4 << 20) + 17),
+    let damages: [(&str, Damage); 6] = [
+        ("the header of the segment", |bytes| bytes[8] ^= 1),
+        ("its mark", |bytes| bytes[64 + 80] ^= 1),
+        ("a dead record in the first piece", |bytes| bytes[500_000] ^= 1),
+        ("the dead record that is longer than a piece", |bytes| bytes[3 << 20] ^= 1),
+        ("a dead record in a later piece", |bytes| bytes[(5 << 20) - 100_000] ^= 1),
+        ("the seal", |bytes| {
+            let end = bytes.len();
+            bytes[end - 10] ^= 1;
+        }),
     ];
-    for (case, damage) in damages.into_iter().enumerate() {
+    for (case, change) in damages {
         let mut model = to_be_compacted();
-        let seen = model.disk.seen();
-        let (file, _) = seen.list().unwrap().into_iter().min().unwrap();
-        let mut bytes = seen.contents(file).unwrap();
-        damage(&mut bytes);
-        seen.replace(file, bytes);
-        let mut rounds = 0;
-        while model.journal.compaction_stopped().is_none() {
+        let long = model.live.remove(&40).unwrap();
+        model.journal.release(long.at, long.length);
+        let live = model.live.clone();
+        damage(&model, change);
+        compact_until_stopped(&mut model, 1);
+        assert_eq!(model.journal.compaction_stopped(), None, "{case}");
+        assert!(live.keys().eq(model.live.keys()));
+        assert!(model.live.values().all(|known| known.at.0 >= 5 << 20), "{case}: all of it was moved");
+    }
+}
+
+#[test]
+fn compaction_stops_at_a_damaged_record_that_lives_and_goes_on_once_it_is_dead() {
+    const DAMAGED: u64 = 60;
+    let mut model = to_be_compacted();
+    let (at, length) = (model.live[&DAMAGED].at, model.live[&DAMAGED].length);
+    let place = content_of(&model, DAMAGED) + 100;
+    let file = damage(&model, |bytes| bytes[place] ^= 1);
+    compact_until_stopped(&mut model, 1);
+    let stopped = model.journal.compaction_stopped().cloned();
+    let Some(ReadError::Corrupt { file: named, offset, at: batch }) = stopped else { panic!("{stopped:?}") };
+    assert!(named == file && batch <= at && offset <= place as u64, "{stopped:?}");
+    // All others have left the segment.
+    let tail = model.journal.stats().tail;
+    let next = model.live.values().filter(|known| known.at > at).map(|known| known.at).min().unwrap();
+    assert!(model.live.values().all(|known| known.at == at || known.at >= next), "{tail}");
+    assert!(next.0 >= 5 << 20, "{next}: of a later segment");
+    assert_eq!(model.journal.stats().segments_freed, 0);
+    assert_eq!(model.journal.poll_compaction(64 << 10), None);
+    assert!(model.journal.compaction_stopped().is_some(), "as long as it lives");
+    model.live.remove(&DAMAGED);
+    model.journal.release(at, length);
+    model.write();
+    assert_eq!(model.journal.stats().segments_freed, 1);
+    compact_until_stopped(&mut model, 2);
+    assert_eq!(model.journal.compaction_stopped(), None);
+    model.read_all();
+}
+
+#[test]
+fn compaction_stops_where_the_file_ends_before_what_lives() {
+    let mut model = to_be_compacted();
+    let file = damage(&model, |bytes| bytes.truncate((5 << 20) + 17));
+    compact_until_stopped(&mut model, 1);
+    let stopped = model.journal.compaction_stopped();
+    assert!(matches!(stopped, Some(ReadError::Corrupt { file: named, .. }) if *named == file), "{stopped:?}");
+    assert_eq!(model.journal.stats().segments_freed, 0);
+    assert!(
+        model.live.values().all(|known| known.at.0 + 30_000 > 5 << 20),
+        "what is there is moved: {:?}",
+        model.live.iter().take(3).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_read_of_compaction_that_failed_is_tried_again_after_a_pause_that_grows() {
+    let mut model = to_be_compacted();
+    let (mut now, mut pauses) = (1_000_000, Vec::new());
+    model.journal.set_time(now);
+    model.write();
+    for _ in 0..12 {
+        model.faults.0.store(true, Ordering::Relaxed);
+        model.walk();
+        model.faults.0.store(false, Ordering::Relaxed);
+        model.compact();
+        model.hand_out();
+        let failed_at = now;
+        while model.walk.is_none() {
+            assert!(matches!(model.journal.compaction_stopped(), Some(ReadError::Disk { .. })));
+            now += 500;
+            model.journal.set_time(now);
             model.compact();
             model.hand_out();
-            model.walk();
-            rounds += 1;
-            assert!(rounds < 200, "{case}");
         }
-        let stopped = model.journal.compaction_stopped();
-        assert!(
-            matches!(stopped, Some(ReadError::Corrupt { file: place, .. }) if *place == file),
-            "{stopped:?}"
-        );
-        assert_eq!(model.journal.stats().segments_freed, 0, "{case}");
+        assert!(model.journal.compaction_stopped().is_some(), "until a read succeeds");
+        pauses.push(now - failed_at);
     }
+    assert_eq!(pauses[..4], [1_000, 2_000, 4_000, 8_000]);
+    assert_eq!(pauses[8..], [256_000; 4]);
+    while model.walk.is_some() && model.journal.compaction_stopped().is_some() {
+        model.walk();
+        model.compact();
+        model.hand_out();
+    }
+    assert_eq!(model.journal.compaction_stopped(), None);
+    compact_until_stopped(&mut model, 3);
+    assert_eq!(model.journal.stats().segments_freed, 3);
+    model.read_all();
+}
+
+#[test]
+fn a_clock_that_is_put_back_does_not_prolong_the_pause_of_compaction() {
+    let mut model = to_be_compacted();
+    model.journal.set_time(1_000_000);
+    model.write();
+    model.faults.0.store(true, Ordering::Relaxed);
+    model.walk();
+    model.faults.0.store(false, Ordering::Relaxed);
+    model.compact();
+    model.hand_out();
+    assert!(model.walk.is_none());
+    model.journal.set_time(5_000);
+    model.compact();
+    model.hand_out();
+    assert!(model.walk.is_some());
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_freed_once_nothing_in_it_lives() {
+    let mut model = to_be_compacted();
+    model.write();
+    model.faults.0.store(true, Ordering::Relaxed);
+    model.walk();
+    model.compact();
+    assert!(model.journal.compaction_stopped().is_some());
+    let tail = model.journal.stats().tail;
+    let inside: Vec<u64> = model.live.keys().copied().take_while(|number| *number < 400).collect();
+    for number in inside {
+        let known = model.live.remove(&number).unwrap();
+        model.journal.release(known.at, known.length);
+    }
+    // No read succeeds, and none is needed.
+    model.write();
+    assert!(model.journal.stats().segments_freed > 0 && model.journal.stats().tail > tail);
 }
