@@ -671,6 +671,7 @@ fn a_read_of_compaction_that_failed_is_tried_again_after_a_pause_that_grows() {
         while model.walk.is_none() {
             assert!(matches!(model.journal.compaction_stopped(), Some(ReadError::Disk { .. })));
             now += 500;
+            assert!(now - failed_at < 300_000, "a pause without end");
             model.journal.set_time(now);
             model.compact();
             model.hand_out();
