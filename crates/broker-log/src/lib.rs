@@ -24,6 +24,7 @@ mod format;
 mod journal;
 mod mark;
 mod migrate;
+mod orphans;
 mod owner;
 mod poison;
 mod position;

@@ -11,7 +11,8 @@ mod replay;
 use crate::{
     Damage, Disk, Durability, Journal, JournalConfig, Position, RecordView, RecoveryError,
     error::DamageKind,
-    file_inventory::{FileInventory, inventory},
+    file_inventory::{FileInventory, SegmentFile, inventory},
+    orphans::orphans,
     recovery::{
         live::{Live, Tip},
         open::open,
@@ -55,9 +56,10 @@ pub fn read<D: Disk + 'static>(
     let mut inventory = inventory(&disk)?;
     inventory.demand_shard(config.shard)?;
     let tip = Tip::find(&disk, &inventory)?;
+    let orphans = orphans(&disk, &inventory)?;
     let live = Live::select(&mut inventory, &tip)?;
     let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
-    refuse_orphans(&disk, &inventory, replay.end)?;
+    refuse_orphans(&disk, &orphans, replay.end)?;
     Ok(ReadJournal { disk, config, found: Some((inventory, replay)) })
 }
 
@@ -73,13 +75,13 @@ impl<D: Disk + 'static> ReadJournal<D> {
 
 /// A file with a broken header may be a segment that was in use: then its batches say so. The journal goes on at `end`, which
 /// lies before the tip where segments behind a cut are dropped.
-fn refuse_orphans(disk: &dyn Disk, inventory: &FileInventory, end: u64) -> Result<(), RecoveryError> {
-    for (file, length) in &inventory.unknown {
-        let Some(header) = Scanner::orphan(disk, *file, *length)? else { continue };
-        let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base)?;
+fn refuse_orphans(disk: &dyn Disk, orphans: &[SegmentFile], end: u64) -> Result<(), RecoveryError> {
+    for orphan in orphans {
+        let header = &orphan.header;
+        let claimed = Scanner::new(orphan.file, header, orphan.length).claims_from(disk, header.base)?;
         if claimed > end {
             return Err(RecoveryError::Damaged(Damage {
-                file: Some(*file),
+                file: Some(orphan.file),
                 offset: 0,
                 position: Position(end),
                 fault: DamageKind::NoSegment,

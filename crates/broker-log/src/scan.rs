@@ -363,12 +363,14 @@ impl Scanner {
         Ok(claimed)
     }
 
-    /// Searches a file whose segment header is broken for an intact batch, which names its segment. Returns the
-    /// header as far as the batch knows it: enough to read what follows.
+    /// Searches a file whose segment header is broken for an intact batch, which names its segment. Returns the header as far as
+    /// the batch knows it: enough to read what follows. What a client sent may look like a batch, so one that `belongs` refuses
+    /// is passed over. It is asked before the records of a batch are read: what looks like many batches costs few reads.
     pub(crate) fn orphan(
         disk: &dyn Disk,
         file: FileId,
         length: u64,
+        belongs: &mut dyn FnMut(&SegmentHeader) -> Result<bool, RecoveryError>,
     ) -> Result<Option<SegmentHeader>, RecoveryError> {
         let unknown = SegmentHeader {
             version: VERSION,
@@ -379,19 +381,28 @@ impl Scanner {
             previous: 0,
             resume: None,
         };
-        let mut scanner = Self::new(file, &unknown, length);
+        let mut places = Self::new(file, &unknown, length);
         let mut offset = HEADER;
-        while let Some(found) = scanner.find_magic(disk, offset)? {
+        while let Some(found) = places.find_magic(disk, offset)? {
             offset = found + HEADER;
-            let bytes = scanner.bytes(disk, found, HEADER)?;
+            let bytes = places.bytes(disk, found, HEADER)?;
             let batch = bytes.and_then(|bytes| BatchHeader::decode(bytes.first_chunk()?));
             let Some(batch) = batch else { continue };
             // Its stated position gives the base of the segment.
             let Some(base) = batch.position.checked_sub(found) else { continue };
-            let header = SegmentHeader { base, incarnation: batch.incarnation, ..unknown };
-            match Self::new(file, &header, length).batch_at(disk, batch.position) {
+            let (synced, tail) = (batch.synced, batch.tail);
+            let header = SegmentHeader { base, incarnation: batch.incarnation, synced, tail, ..unknown };
+            let is_sound = synced <= batch.position && tail <= base;
+            let fits = batch.kind == BatchKind::Gap || found + u64::from(batch.length) <= length;
+            if !is_sound || !fits || !belongs(&header)? {
+                continue;
+            }
+            let mut scanner = Self::new(file, &header, length);
+            scanner.supply(base + places.window_start, places.window.clone());
+            match scanner.batch_at(disk, batch.position) {
                 Ok(batch) => {
-                    return Ok(Some(SegmentHeader { resume: Some(batch.header.previous), ..header }));
+                    let resume = Some(batch.header.previous);
+                    return Ok(Some(SegmentHeader { synced: 0, tail: 0, resume, ..header }));
                 }
                 Err(ScanEnd::Bad(_)) => {}
                 Err(ScanEnd::Failed(error)) => return Err(error),
@@ -403,7 +414,11 @@ impl Scanner {
     /// The first place from `position` on where a batch may begin.
     fn find_magic(&mut self, disk: &dyn Disk, mut position: u64) -> Result<Option<u64>, RecoveryError> {
         while position.saturating_add(HEADER) <= self.limit {
-            let reach = PIECE_BYTES.min(self.limit - position) / HEADER * HEADER;
+            // Bytes that are held are not read again: what looks like a batch may lie every 64 bytes.
+            let window_end = self.window_start.saturating_add(self.window.len() as u64);
+            let held = window_end.saturating_sub(position).min(self.limit - position) / HEADER * HEADER;
+            let is_held = held > 0 && position >= self.window_start;
+            let reach = if is_held { held } else { PIECE_BYTES.min(self.limit - position) / HEADER * HEADER };
             let Some(bytes) = self.bytes(disk, position, reach)? else { return Ok(None) };
             let found = bytes.chunks_exact(HEADER_LEN).position(|place| place.starts_with(&BATCH_MAGIC));
             if let Some(found) = found {

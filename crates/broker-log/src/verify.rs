@@ -8,6 +8,7 @@ use crate::{
     file_inventory::{FileInventory, SegmentFile, inventory_of_all_formats},
     format::{BatchKind, HEADER},
     mark::Mark,
+    orphans::orphans,
     scan::{Batch, ScanEnd, Scanner},
 };
 
@@ -71,12 +72,10 @@ pub(crate) fn verify_journal(disk: &dyn Disk) -> Result<VerifiedJournal, Recover
     let mut present: Vec<(SegmentFile, bool)> =
         inventory.segments.iter().map(|present| (*present, false)).collect();
     let mut idle = std::mem::take(&mut inventory.spares);
-    for (file, length) in std::mem::take(&mut inventory.unknown) {
-        match Scanner::orphan(disk, file, length)? {
-            Some(header) => present.push((SegmentFile { file, length, header, mark: None }, true)),
-            None => idle.push((file, length)),
-        }
-    }
+    let orphans = orphans(disk, &inventory)?;
+    let is_orphan = |file: FileId| orphans.iter().any(|orphan| orphan.file == file);
+    idle.extend(std::mem::take(&mut inventory.unknown).into_iter().filter(|(file, _)| !is_orphan(*file)));
+    present.extend(orphans.iter().map(|orphan| (*orphan, true)));
     present.sort_by_key(|(present, _)| present.header.base);
     let mut segments = Vec::new();
     for (number, (one, header_damaged)) in present.iter().enumerate() {

@@ -120,7 +120,7 @@ proptest! {
         let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
         prop_assert!(scanner.next(&disk).is_err());
         prop_assert_eq!(scanner.claims_from(&disk, base).unwrap(), 0);
-        prop_assert!(Scanner::orphan(&disk, FILE, bytes.len() as u64).unwrap().is_none());
+        prop_assert!(Scanner::orphan(&disk, FILE, bytes.len() as u64, &mut |_| Ok(true)).unwrap().is_none());
     }
 }
 
@@ -142,8 +142,90 @@ fn a_lost_segment_header_is_known_from_the_first_batch() {
     let (mut bytes, header) = written(6400, &[vec![vec![1; 10]], vec![vec![2; 10]]]);
     bytes[..64].fill(0);
     let disk = on_disk(&bytes);
-    let found = Scanner::orphan(&disk, FILE, bytes.len() as u64).unwrap().unwrap();
+    let found = Scanner::orphan(&disk, FILE, bytes.len() as u64, &mut |_| Ok(true)).unwrap().unwrap();
     assert_eq!((found.base, found.incarnation, found.chain()), (6400, header.incarnation, header.chain()));
+}
+
+#[test]
+fn the_next_batch_is_tried_where_one_is_not_of_the_segment_or_says_what_cannot_be() {
+    let (mut bytes, header) = written(6400, &[vec![vec![1; 10]], vec![vec![2; 10]]]);
+    let (forged, _) = written(64_000, &[vec![vec![3; 10]]]);
+    // Its first sector is lost, and what a client sent begins with a batch.
+    bytes[..64].fill(0);
+    bytes[64..256].copy_from_slice(&forged[64..256]);
+    let find = |bytes: &[u8], base: Option<u64>| {
+        let belongs = &mut |header: &SegmentHeader| Ok(base.is_none_or(|base| header.base == base));
+        Scanner::orphan(&on_disk(bytes), FILE, bytes.len() as u64, belongs).unwrap()
+    };
+    assert_eq!(find(&bytes, None).unwrap().base, 64_000);
+    let found = find(&bytes, Some(6400)).unwrap();
+    assert_eq!((found.base, found.incarnation), (6400, header.incarnation));
+    assert_eq!(find(&bytes, Some(640)), None);
+    let changes: [Change; 2] =
+        [|batch| batch.synced = batch.position + 1, |batch| batch.tail = batch.position + 64];
+    for change in changes {
+        let found = find(&with_batch(&bytes, 64, change), None).unwrap();
+        assert_eq!(found.base, 6400, "a batch that says so was never written");
+    }
+}
+
+#[test]
+fn what_looks_like_many_batches_costs_few_reads() {
+    #[derive(Debug)]
+    struct Counted(MemDisk, std::sync::atomic::AtomicUsize);
+    impl Disk for Counted {
+        fn list(&self) -> std::io::Result<Vec<(FileId, u64)>> {
+            self.0.list()
+        }
+        fn create(&self, file: FileId, reserve: u64) -> std::io::Result<()> {
+            self.0.create(file, reserve)
+        }
+        fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> std::io::Result<()> {
+            self.0.write_at(file, offset, parts)
+        }
+        fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.1.fetch_add(buffer.len(), std::sync::atomic::Ordering::Relaxed);
+            self.0.read_at(file, offset, buffer)
+        }
+        fn sync_data(&self, file: FileId) -> std::io::Result<()> {
+            self.0.sync_data(file)
+        }
+        fn sync_dir(&self) -> std::io::Result<()> {
+            self.0.sync_dir()
+        }
+        fn delete(&self, file: FileId) -> std::io::Result<()> {
+            self.0.delete(file)
+        }
+        fn set_aside(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+            self.0.set_aside(name, bytes)
+        }
+        fn free_space(&self) -> std::io::Result<u64> {
+            self.0.free_space()
+        }
+    }
+    let mut bytes = Vec::new();
+    for number in 0..(2_u64 << 20) / 64 {
+        let header = BatchHeader {
+            kind: BatchKind::Data,
+            flags: 0,
+            count: 1,
+            previous: 0,
+            length: 64,
+            position: number * 64,
+            incarnation: 7,
+            synced: 0,
+            tail: 0,
+            extra: 0,
+        };
+        bytes.extend_from_slice(&header.encode(RecordsChecksum::new(Seed::of(8))).0);
+    }
+    let disk = Counted(on_disk(&bytes), std::sync::atomic::AtomicUsize::new(0));
+    for belongs in [false, true] {
+        let found = Scanner::orphan(&disk, FILE, bytes.len() as u64, &mut |_| Ok(belongs)).unwrap();
+        assert_eq!(found, None);
+    }
+    let read = disk.1.into_inner();
+    assert!(read <= 2 * bytes.len(), "{read} bytes were read of {}", bytes.len());
 }
 
 /// The same bytes with a batch header changed, and its checksum made right again.
@@ -181,7 +263,10 @@ fn a_batch_of_a_newer_version_is_refused_wherever_it_is_met() {
         assert!(matches!(scanner.next(&disk), Err(ScanEnd::Failed(error)) if error == newer));
         // Behind damage as well: it may be the answer to a client.
         assert_eq!(scanner.claims_from(&disk, 64).unwrap_err(), newer);
-        assert_eq!(Scanner::orphan(&disk, FILE, bytes.len() as u64).map(|found| found.is_some()), Ok(true));
+        assert_eq!(
+            Scanner::orphan(&disk, FILE, bytes.len() as u64, &mut |_| Ok(true)).map(|found| found.is_some()),
+            Ok(true)
+        );
     }
 }
 
