@@ -39,7 +39,7 @@ pub(crate) fn repair_batch(
     let mut buffer = vec![0; length];
     let read = disk
         .read_at(segment.present.file, hole.from - base, &mut buffer)
-        .map_err(|error| RecoveryError::disk("reading", Some(segment.present.file), &error))?;
+        .map_err(|error| RecoveryError::read(segment.present.file, hole.from - base, &error))?;
     buffer.truncate(read);
     Ok(patch(&buffer.into(), segment, hole))
 }

@@ -4,8 +4,10 @@
 
 use crate::{
     Damage, Disk, FileId, Position, RecoveryError,
+    disk::BLOCK_BYTES,
     error::DamageKind,
     format::{BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER_LEN},
+    salvage::SalvageDisk,
     summary,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
 };
@@ -62,11 +64,13 @@ pub struct Loss {
 
 /// Reads the whole journal and checks every checksum in it.
 pub fn check(disk: &dyn Disk) -> Result<Report, RecoveryError> {
-    let verified = verify_journal(disk)?;
-    report(disk, &verified)
+    let disk = SalvageDisk::new(disk);
+    let verified = verify_journal(&disk)?;
+    report(&disk, &verified)
 }
 
-pub(crate) fn report(disk: &dyn Disk, verified: &VerifiedJournal) -> Result<Report, RecoveryError> {
+/// Blocks that cannot be read are damage, whatever is in them.
+pub(crate) fn report(disk: &SalvageDisk<'_>, verified: &VerifiedJournal) -> Result<Report, RecoveryError> {
     let mut losses = Vec::new();
     let mut unfinished = None;
     for hole in missing_segments(verified) {
@@ -85,6 +89,9 @@ pub(crate) fn report(disk: &dyn Disk, verified: &VerifiedJournal) -> Result<Repo
                 unfinished = unfinished.or(Some(Position(hole.from)));
             }
         }
+    }
+    for (file, offset) in disk.unreadable() {
+        note_unreadable(&mut losses, verified, file, offset);
     }
     losses.sort_by_key(|loss| loss.damage.position);
     let end = verified.segments.last().map_or(0, |segment| segment.end);
@@ -167,6 +174,39 @@ fn loss(
     Ok(Loss { damage, to: Position(hole.to), records, savable, batches: None })
 }
 
+/// Says of the stretch that a block lies in that the disk cannot read it. A block in which nothing is lost is a stretch of its own.
+fn note_unreadable(losses: &mut Vec<Loss>, verified: &VerifiedJournal, file: FileId, offset: u64) {
+    let segment = verified.segments.iter().find(|segment| segment.present.file == file);
+    let position = segment.map_or(verified.tail, |segment| segment.present.header.base + offset);
+    let end = offset + BLOCK_BYTES as u64;
+    let stretch = losses.iter_mut().find(|loss| {
+        let to = loss.damage.offset + (loss.to.0 - loss.damage.position.0);
+        loss.damage.file == Some(file)
+            && loss.damage.fault != DamageKind::NoSegment
+            && loss.damage.offset < end
+            && (to > offset || (to == offset && loss.records == Some(0)))
+    });
+    match stretch {
+        Some(loss) => {
+            loss.damage.fault = DamageKind::Unreadable;
+            loss.to = Position(loss.to.0.max(loss.damage.position.0 + (end - loss.damage.offset)));
+        }
+        None => losses.push(Loss {
+            damage: Damage {
+                file: Some(file),
+                offset,
+                position: Position(position),
+                fault: DamageKind::Unreadable,
+                durable: Position(verified.claimed),
+            },
+            to: Position(position + BLOCK_BYTES as u64),
+            records: Some(0),
+            savable: 0,
+            batches: Some(0),
+        }),
+    }
+}
+
 /// Number of the first batch of the segment at `index`: from its mark, or counted from the segment before.
 fn first_number(verified: &VerifiedJournal, index: usize) -> Option<u64> {
     let segment = verified.segments.get(index)?;
@@ -210,7 +250,7 @@ fn counted(disk: &dyn Disk, segment: &Segment, hole: &Hole) -> Result<Option<u64
     let header = &segment.present.header;
     let mut bytes = [0; HEADER_LEN];
     disk.read_at(segment.present.file, hole.from - header.base, &mut bytes)
-        .map_err(|error| RecoveryError::disk("reading", Some(segment.present.file), &error))?;
+        .map_err(|error| RecoveryError::read(segment.present.file, hole.from - header.base, &error))?;
     let batch = BatchHeader::decode(&bytes).filter(|batch| {
         let end = crate::format::aligned(hole.from.saturating_add(u64::from(batch.length)));
         batch.kind == BatchKind::Data

@@ -64,6 +64,9 @@ pub enum DamageKind {
     /// The segment that must begin here is missing or has no valid header.
     #[error("the segment that begins here is missing or its header is damaged")]
     NoSegment,
+    /// The disk fails to read it.
+    #[error("the disk cannot read it")]
+    Unreadable,
 }
 
 /// A part of a journal that this version of the program gives no meaning, although its checksum is right.
@@ -182,6 +185,12 @@ impl From<DiskFailure> for RecoveryError {
 }
 
 impl RecoveryError {
+    /// The disk could not read at `offset` of the file.
+    pub(crate) fn read(file: FileId, offset: u64, error: &io::Error) -> Self {
+        let message = format!("at offset {offset}: {error}").into();
+        Self::Disk { action: "reading", file: Some(file), kind: error.kind(), message }
+    }
+
     pub(crate) fn disk(action: &'static str, file: Option<FileId>, error: &io::Error) -> Self {
         Self::Disk { action, file, kind: error.kind(), message: error.to_string().into() }
     }

@@ -8,6 +8,7 @@ use crate::{
     Disk, FileId, RecoveryError,
     format::{HEADER_LEN, NotASegment, SegmentHeader, VERSION},
     mark::Mark,
+    salvage::is_lost,
     scan::{ScanEnd, Scanner},
 };
 
@@ -20,6 +21,8 @@ pub(crate) struct FileInventory {
     pub spares: Vec<(FileId, u64)>,
     /// Files that should hold something, and whose first bytes say nothing.
     pub unknown: Vec<(FileId, u64)>,
+    /// Files whose first bytes the disk cannot read, and its error.
+    pub unreadable: Vec<(FileId, u64, RecoveryError)>,
     /// A name that no file has. (After four billion files it may be one that is taken: then creating fails.)
     pub next_file: u32,
 }
@@ -64,9 +67,14 @@ pub(crate) fn inventory_of_all_formats(disk: &dyn Disk) -> Result<FileInventory,
     for (file, length) in files {
         inventory.next_file = inventory.next_file.max(file.0.wrapping_add(1));
         let mut buffer = [0; BEGINNING_BYTES];
-        let read = disk
-            .read_at(file, 0, &mut buffer)
-            .map_err(|error| RecoveryError::disk("reading", Some(file), &error))?;
+        let read = match disk.read_at(file, 0, &mut buffer) {
+            Ok(read) => read,
+            Err(error) if is_lost(&error) => {
+                inventory.unreadable.push((file, length, RecoveryError::read(file, 0, &error)));
+                continue;
+            }
+            Err(error) => return Err(RecoveryError::read(file, 0, &error)),
+        };
         let bytes = buffer.get(..read).unwrap_or_default();
         match bytes.first_chunk().map_or(Err(NotASegment::Unknown), SegmentHeader::decode) {
             Ok(header) => {

@@ -32,6 +32,7 @@ mod read_ahead;
 mod record_view;
 mod recovery;
 mod repair;
+mod salvage;
 mod scan;
 mod segment_pool;
 mod segments;

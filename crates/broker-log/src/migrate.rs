@@ -13,6 +13,7 @@ use crate::{
     config::RECORD_BYTES_MAX,
     format::{BatchKind, VERSION_0_1},
     recover,
+    salvage::SalvageDisk,
     scan::{ScanEnd, Scanner},
     verify::{Segment, VerifiedJournal, verify_journal},
 };
@@ -60,12 +61,13 @@ pub fn migrate<D: Disk + Clone + 'static, E>(
     config: JournalConfig,
     convert: ConvertIndex<'_, E>,
 ) -> Result<Migrated, MigrateError<E>> {
-    let verified = verify_journal(from)?;
+    let salvage = SalvageDisk::new(from);
+    let verified = verify_journal(&salvage)?;
     let older = |segment: &Segment| segment.present.header.version == VERSION_0_1;
     if verified.segments.is_empty() || !verified.segments.iter().all(older) {
         return Err(MigrateError::NotOlder);
     }
-    let report = report(from, &verified)?;
+    let report = report(&salvage, &verified)?;
     if let Some(loss) = report.losses.into_iter().next() {
         return Err(MigrateError::Damaged(loss.damage));
     }

@@ -14,7 +14,8 @@ use crate::{
 
 /// The orphans among the files whose first bytes say nothing, by position.
 pub(crate) fn orphans(disk: &dyn Disk, inventory: &FileInventory) -> Result<Vec<SegmentFile>, RecoveryError> {
-    let mut files = inventory.unknown.clone();
+    let unreadable = inventory.unreadable.iter().map(|(file, length, _)| (*file, *length));
+    let mut files: Vec<_> = inventory.unknown.iter().copied().chain(unreadable).collect();
     if files.is_empty() {
         return Ok(Vec::new());
     }
@@ -120,8 +121,7 @@ impl Places {
             return Ok(false);
         };
         let mut bytes = [0; HEADER_LEN];
-        disk.read_at(file, offset, &mut bytes)
-            .map_err(|error| RecoveryError::disk("reading", Some(file), &error))?;
+        disk.read_at(file, offset, &mut bytes).map_err(|error| RecoveryError::read(file, offset, &error))?;
         let seal = BatchHeader::decode(&bytes).filter(|seal| {
             let is_last = seal.kind == BatchKind::Seal && seal.position == header.base + offset;
             is_last && seal.incarnation == header.incarnation

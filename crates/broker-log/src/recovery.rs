@@ -18,6 +18,7 @@ use crate::{
         open::open,
         replay::Replay,
     },
+    salvage::SalvageDisk,
     scan::Scanner,
 };
 
@@ -55,12 +56,34 @@ pub fn read<D: Disk + 'static>(
     }
     let mut inventory = inventory(&disk)?;
     inventory.demand_shard(config.shard)?;
-    let tip = Tip::find(&disk, &inventory)?;
-    let orphans = orphans(&disk, &inventory)?;
-    let live = Live::select(&mut inventory, &tip)?;
-    let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
-    refuse_orphans(&disk, &orphans, replay.end)?;
+    let unreadable = inventory.unreadable.first().map(|(_, _, error)| error.clone());
+    let replay = match (replay(&disk, &config, &mut inventory, sink), unreadable) {
+        (Ok(replay), Some(error)) if may_go_on(&replay) => return Err(error),
+        // What is missing may lie there.
+        (Err(RecoveryError::Damaged(_)), Some(error)) => return Err(error),
+        (done, _) => done?,
+    };
     Ok(ReadJournal { disk, config, found: Some((inventory, replay)) })
+}
+
+fn replay(
+    disk: &dyn Disk,
+    config: &JournalConfig,
+    inventory: &mut FileInventory,
+    sink: &mut dyn FnMut(Position, RecordView<'_>),
+) -> Result<Replay, RecoveryError> {
+    let tip = Tip::find(disk, inventory)?;
+    let orphans = orphans(&SalvageDisk::new(disk), inventory)?;
+    let live = Live::select(inventory, &tip)?;
+    let replay = Replay::run(disk, config, &live, &tip, sink)?;
+    refuse_orphans(disk, &orphans, replay.end)?;
+    Ok(replay)
+}
+
+/// Whether the journal may go on in a file whose first bytes cannot be read: one segment is begun only when the one before it is
+/// sealed. Where the newest is not, such a file holds nothing that matters: it lies before the tail, or is a spare.
+fn may_go_on(replay: &Replay) -> bool {
+    replay.segments.is_empty() || replay.sealed || !replay.dropped.is_empty()
 }
 
 impl<D: Disk + 'static> ReadJournal<D> {
@@ -78,7 +101,8 @@ impl<D: Disk + 'static> ReadJournal<D> {
 fn refuse_orphans(disk: &dyn Disk, orphans: &[SegmentFile], end: u64) -> Result<(), RecoveryError> {
     for orphan in orphans {
         let header = &orphan.header;
-        let claimed = Scanner::new(orphan.file, header, orphan.length).claims_from(disk, header.base)?;
+        let claimed = Scanner::new(orphan.file, header, orphan.length)
+            .claims_from(&SalvageDisk::new(disk), header.base)?;
         if claimed > end {
             return Err(RecoveryError::Damaged(Damage {
                 file: Some(orphan.file),

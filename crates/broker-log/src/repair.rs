@@ -1,7 +1,7 @@
 //! Repair of a damaged journal, on explicit request only, so that it opens again.
 //!
-//! Invariant: nothing is destroyed: what a repair overwrites is kept in `.cut` files first. What it leaves is a
-//! journal that [`crate::check`] finds whole.
+//! Invariant: nothing is destroyed: what a repair overwrites is kept in `.cut` files first, as far as the disk can read it. What
+//! it leaves is a journal that [`crate::check`] finds whole.
 
 use crate::{
     Disk, FileId, Position, RecoveryError, Report,
@@ -12,6 +12,7 @@ use crate::{
         BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, VERSION, encode_resume,
         spare_header,
     },
+    salvage::SalvageDisk,
     segments::incarnation,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
     work,
@@ -39,9 +40,10 @@ pub struct Repaired {
 
 /// Repairs the journal by `plan`. A journal without damage is left alone.
 pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryError> {
-    let verified = verify_journal(disk)?;
-    let before = report(disk, &verified)?;
-    let mut repair = Repair { disk, verified, kept: Vec::new() };
+    let salvage = SalvageDisk::new(disk);
+    let verified = verify_journal(&salvage)?;
+    let before = report(&salvage, &verified)?;
+    let mut repair = Repair { disk: &salvage, verified, kept: Vec::new() };
     if let Some(first) = before.losses.first() {
         match plan {
             RepairPlan::Skip => repair.skip()?,
@@ -49,6 +51,7 @@ pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryErr
         }
     }
     let kept = repair.kept;
+    salvage.rewrite_unreadable()?;
     Ok(Repaired { before, after: check(disk)?, kept })
 }
 

@@ -278,7 +278,7 @@ impl Scanner {
         let mut buffer = vec![0; usize::try_from(end.saturating_sub(position)).unwrap_or_default()];
         let read = disk
             .read_at(self.file, position - self.base, &mut buffer)
-            .map_err(|error| RecoveryError::disk("reading", Some(self.file), &error))?;
+            .map_err(|error| RecoveryError::read(self.file, position - self.base, &error))?;
         buffer.truncate(read);
         self.window = buffer.into();
         self.window_start = position;

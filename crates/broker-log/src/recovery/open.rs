@@ -62,7 +62,7 @@ impl Opening<'_> {
             let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
             self.disk
                 .read_at(newest.file, at - newest.base, &mut buffer)
-                .map_err(|error| RecoveryError::disk("reading", Some(newest.file), &error))?;
+                .map_err(|error| RecoveryError::read(newest.file, at - newest.base, &error))?;
             work::write_now(self.disk, newest.file, at - newest.base, &buffer)?;
             at += length;
         }

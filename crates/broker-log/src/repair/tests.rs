@@ -1,6 +1,6 @@
 use crate::{
-    Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError, RepairPlan, check,
-    format::BATCH_MAGIC, recover, repair,
+    DamageKind, Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
+    RepairPlan, check, format::BATCH_MAGIC, recover, repair, salvage::bad_sectors::BadSectors,
 };
 
 type Records = Vec<(Position, Vec<u8>)>;
@@ -289,6 +289,98 @@ fn cut_bytes_are_kept_beside_the_journal() {
     let repaired = repair(&disk, RepairPlan::Cut).unwrap();
     let kept = disk.aside(&repaired.kept[0]).unwrap();
     assert_eq!(kept, damaged[batch..]);
+}
+
+#[test]
+fn an_unreadable_sector_costs_the_batches_in_it_and_no_others() {
+    // One block at a time, of each file: segments with and without a successor, and those that hold nothing.
+    let blocks: Vec<(FileId, u64)> = filled().0.list().unwrap();
+    for (file, length) in blocks {
+        for block in 0..length / 4096 {
+            let case = format!("{file}, block {block}");
+            let (disk, records) = filled();
+            let whole = check(&disk).unwrap();
+            let segment = whole.segments.iter().find(|segment| segment.file == file);
+            if segment.is_none() && block > 0 {
+                // Nobody reads it.
+                continue;
+            }
+            let bad = BadSectors::new(disk.clone());
+            bad.spoil(file, block);
+            let report = check(&bad).unwrap();
+            let named =
+                report.losses.iter().find(|loss| loss.damage.fault == DamageKind::Unreadable).unwrap();
+            assert_eq!(named.damage.file, Some(file), "{case}");
+            assert!(named.damage.offset < (block + 1) * 4096, "{case}: {named:?}");
+            let repaired = repair(&bad, RepairPlan::Skip).unwrap();
+            assert!(repaired.after.losses.is_empty() && bad.count_bad() == 0, "{case}: {:?}", repaired.after);
+            let (_, found) = open(&disk).unwrap();
+            let begin = segment.map(|segment| segment.begin.0 + block * 4096);
+            // A batch has three records of at most 320 bytes.
+            let near = |at: u64| begin.is_some_and(|begin| at + 1_000 > begin && at < begin + 4096 + 1_000);
+            let expected: Records = records.iter().filter(|(at, _)| !near(at.0)).cloned().collect();
+            assert!(expected.iter().all(|record| found.contains(record)), "{case}");
+            assert!(found.iter().all(|record| records.contains(record)), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_start_that_cannot_read_names_the_file_and_the_offset() {
+    let (disk, _) = filled();
+    let newest = check(&disk).unwrap().segments.pop().unwrap();
+    let bad = BadSectors::new(disk);
+    bad.spoil(newest.file, 0);
+    let error = recover(bad, config(), &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains(&newest.file.to_string()) && error.contains("at offset 0"), "{error}");
+}
+
+#[test]
+fn a_start_passes_over_an_unreadable_file_where_the_newest_segment_has_room() {
+    let (disk, records) = filled();
+    let report = check(&disk).unwrap();
+    let idle = disk
+        .list()
+        .unwrap()
+        .into_iter()
+        .find(|(file, _)| report.segments.iter().all(|one| one.file != *file));
+    let idle = idle.unwrap().0;
+    let bad = BadSectors::new(disk);
+    bad.spoil(idle, 0);
+    let mut found = 0;
+    let mut journal = recover(bad.clone(), config(), &mut |_, _| found += 1).unwrap();
+    assert_eq!(found, records.len());
+    let mut worker = DiskWorker::new(bad.clone());
+    for _ in 0..20 {
+        journal.append(&[1; 900], &[]);
+        let until = journal.commit();
+        journal.request_sync(until);
+        while let Some(request) = journal.poll_io() {
+            journal.handle_io(worker.perform(request));
+        }
+    }
+    assert!(journal.poisoned().is_none(), "{:?}", journal.poisoned());
+    assert_eq!(bad.count_bad(), 1, "the file is not used");
+    drop(journal);
+    recover(bad, config(), &mut |_, _| {}).unwrap();
+}
+
+#[test]
+fn a_start_refuses_an_unreadable_file_that_may_be_the_newest_segment() {
+    let (disk, _) = filled();
+    let segments = check(&disk).unwrap().segments;
+    let newest = segments.last().unwrap().file;
+    for segment in segments {
+        let bad = BadSectors::new(disk.snapshot());
+        if segment.file == newest {
+            // Nothing of it can be read: the one before it is sealed, and it may follow.
+            (0..4).for_each(|block| bad.spoil(newest, block));
+        }
+        bad.spoil(segment.file, 0);
+        let refused = recover(bad, config(), &mut |_, _| {}).unwrap_err();
+        assert!(matches!(refused, RecoveryError::Disk { .. }), "{refused}");
+        assert!(refused.to_string().contains(&segment.file.to_string()), "{refused}");
+    }
 }
 
 #[test]
