@@ -23,7 +23,6 @@ use segment_reader::{Found, SegmentReader, Unreadable};
 
 use crate::{
     Disk, JournalConfig, Position, ReadError,
-    disk_space::DiskSpace,
     format::{BatchKind, HEADER, RECORD_HEADER, Seed},
     scan::{Records, ScannedRecord},
     segments::{FIRST_RECORD, Segment, Segments},
@@ -141,7 +140,8 @@ pub(crate) struct CompactionContext<'a> {
     pub end: u64,
     /// Everything before it is durable.
     pub durable: u64,
-    pub space: &'a DiskSpace,
+    /// The storage is full: sends are refused until something is freed.
+    pub is_full: bool,
 }
 
 impl Compactor {
@@ -305,10 +305,11 @@ impl Compactor {
         // First, for a caller asks after every batch, and most often there is no full segment.
         let Some(oldest) = context.segments.oldest_full() else { return false };
         let (used, live) = (context.segments.used(), context.segments.live());
-        let allowed = if context.space.is_full(used) {
-            live + live / 8
+        let (allowed, slack) = if context.is_full {
+            (live + live / 8, SLACK_SEGMENTS_WHEN_FULL)
         } else {
-            live.saturating_mul(u64::from(context.config.space_factor))
+            let slack = if context.disk.is_some() { SLACK_SEGMENTS } else { SLACK_SEGMENTS_IN_MEMORY };
+            (live.saturating_mul(u64::from(context.config.space_factor)), slack)
         };
         // Its end may not be written yet; what has left memory by then could not be read.
         if context.disk.is_some() && oldest.end > context.durable {
@@ -318,7 +319,6 @@ impl Compactor {
             return true;
         }
         let worthwhile = oldest.live == 0 || self.released >= self.rest_until;
-        let slack = if context.disk.is_some() { SLACK_SEGMENTS } else { SLACK_SEGMENTS_IN_MEMORY };
         worthwhile && used > allowed.max(live + slack * context.config.segment_bytes)
     }
 
@@ -462,3 +462,5 @@ const RETRY_DOUBLINGS_MAX: u32 = 8;
 const SLACK_SEGMENTS: u64 = 3;
 /// In memory they are small, and hold what is live in each of several queues that are read at different paces.
 const SLACK_SEGMENTS_IN_MEMORY: u64 = 8;
+/// The same while the storage is full: sends are refused until something is freed.
+const SLACK_SEGMENTS_WHEN_FULL: u64 = 1;

@@ -37,9 +37,10 @@ impl DiskSpace {
         self.free_bytes = Some(free_bytes);
     }
 
-    /// Whether the reserve is in use, with `used` bytes in segments.
-    pub(crate) fn is_full(&self, used: u64) -> bool {
-        let disk_full = self.free_bytes.is_some_and(|free| free < self.reserve_bytes);
+    /// Whether the reserve is in use, with `used` bytes in segments and `spare` bytes in files that wait to be used, which are as
+    /// good as free ones.
+    pub(crate) fn is_full(&self, used: u64, spare: u64) -> bool {
+        let disk_full = self.free_bytes.is_some_and(|free| free.saturating_add(spare) < self.reserve_bytes);
         let limit_reached = self.max_bytes.is_some_and(|limit| {
             let reserve = self.reserve_bytes.min(limit / 4);
             used > limit - reserve
@@ -48,8 +49,8 @@ impl DiskSpace {
     }
 
     /// The same for a caller that refuses work when it is so: the disk is measured again soon.
-    pub(crate) fn report_full(&self, used: u64) -> bool {
-        let full = self.is_full(used);
+    pub(crate) fn report_full(&self, used: u64, spare: u64) -> bool {
+        let full = self.is_full(used, spare);
         if full {
             self.full_reported.set(true);
         }

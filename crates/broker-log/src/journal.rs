@@ -246,7 +246,7 @@ impl Journal {
             write_cache: &self.write_cache,
             end: self.appender.end(),
             durable: self.progress.durable(),
-            space: &self.space,
+            is_full: self.is_full(),
         };
         self.compactor.poll(context, max_bytes)
     }
@@ -254,7 +254,7 @@ impl Journal {
     /// Whether space runs short, so that compaction should not wait for anything.
     pub fn is_compaction_urgent(&self) -> bool {
         let (used, live) = (self.segments.used(), self.segments.live());
-        self.space.is_full(used) || Compactor::is_urgent(&self.config, used, live)
+        self.is_full() || Compactor::is_urgent(&self.config, used, live)
     }
 
     /// The caller has done what [`CompactionStep::SegmentDone`] asks for. The segment goes as soon as everything
@@ -278,12 +278,12 @@ impl Journal {
     /// True while the disk's reserve is in use: nothing that grows the journal should be begun; what frees
     /// space (settlements) goes on. The disk is measured again, so that a freed disk is noticed.
     pub fn storage_full(&self) -> bool {
-        self.space.report_full(self.segments.used())
+        self.space.report_full(self.segments.used(), self.segment_pool.ready_bytes())
     }
 
     /// The same without having the disk measured again.
     pub fn is_full(&self) -> bool {
-        self.space.is_full(self.segments.used())
+        self.space.is_full(self.segments.used(), self.segment_pool.ready_bytes())
     }
 
     /// Figures of now.

@@ -252,6 +252,11 @@ impl SegmentPool {
         self.ready.len() + usize::from(self.preparing.is_some())
     }
 
+    /// Bytes of the spares that are ready.
+    pub(crate) fn ready_bytes(&self) -> u64 {
+        self.segment_bytes.saturating_mul(self.ready.len() as u64)
+    }
+
     fn unused_name(&mut self) -> FileId {
         let file = FileId(self.next);
         self.next = self.next.wrapping_add(1);

@@ -8,18 +8,22 @@ fn space(max_disk_bytes: Option<u64>, free_bytes: Option<u64>) -> DiskSpace {
 #[test]
 fn storage_is_full_below_the_reserve_and_beyond_the_limit() {
     let cases = [
-        // limit, free, used, full
-        (None, None, u64::MAX, false),
-        (None, Some(100), 0, false),
-        (None, Some(99), 0, true),
-        (Some(1_000), None, 900, false),
-        (Some(1_000), None, 901, true),
+        // limit, free, used, in spares, full
+        (None, None, u64::MAX, 0, false),
+        (None, Some(100), 0, 0, false),
+        (None, Some(99), 0, 0, true),
+        // Files that wait to be used are room for what frees space.
+        (None, Some(99), 0, 1, false),
+        (None, Some(10), 0, 89, true),
+        (None, Some(u64::MAX), 0, u64::MAX, false),
+        (Some(1_000), None, 900, 0, false),
+        (Some(1_000), None, 901, 500, true),
         // Of a small limit a quarter is the reserve.
-        (Some(200), None, 150, false),
-        (Some(200), None, 151, true),
+        (Some(200), None, 150, 0, false),
+        (Some(200), None, 151, 0, true),
     ];
-    for case @ (limit, free, used, full) in cases {
-        assert_eq!(space(limit, free).is_full(used), full, "{case:?}");
+    for case @ (limit, free, used, spare, full) in cases {
+        assert_eq!(space(limit, free).is_full(used, spare), full, "{case:?}");
     }
 }
 
@@ -56,11 +60,11 @@ fn space_is_tight_before_the_reserve_is_in_use() {
 #[test]
 fn a_caller_that_is_refused_has_the_disk_measured_once() {
     let mut space = space(None, Some(50));
-    assert!(space.is_full(0) && !space.take_measurement_due(), "a look alone asks for nothing");
-    assert!(space.report_full(0));
+    assert!(space.is_full(0, 0) && !space.take_measurement_due(), "a look alone asks for nothing");
+    assert!(space.report_full(0, 0));
     assert!(space.take_measurement_due());
     assert!(!space.take_measurement_due());
     space.on_measured(100);
-    assert!(!space.report_full(0) && !space.take_measurement_due());
+    assert!(!space.report_full(0, 0) && !space.take_measurement_due());
     assert_eq!(space.free_bytes(), Some(100));
 }

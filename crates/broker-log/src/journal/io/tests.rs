@@ -183,6 +183,38 @@ fn below_the_reserve_the_storage_is_full_until_space_is_freed() {
 }
 
 #[test]
+fn on_a_full_disk_dead_records_of_one_segment_are_reason_enough_to_clean() {
+    let disk = MemDisk::new();
+    disk.set_capacity(1 << 20);
+    let config = JournalConfig { reserve_bytes: 200 << 10, ..config() };
+    let mut journal = open(disk.clone(), config);
+    let mut worker = DiskWorker::new(disk.clone());
+    for number in 0..45 {
+        let (at, length) = journal.append(b"i", &[&[7; 900]]);
+        let until = journal.commit();
+        journal.request_sync(until);
+        drive(&mut journal, &mut worker);
+        if number % 2 == 0 {
+            journal.release(at, length);
+        }
+    }
+    let (used, live) = (journal.stats().used_bytes, journal.stats().live_bytes);
+    assert!((1..3).contains(&((used - live) / (16 << 10))), "{used} with {live} alive");
+    assert_eq!(journal.poll_compaction(1 << 20), None, "with room on the disk that is not much");
+    disk.set_capacity(150 << 10);
+    journal.segment_pool.set_room(0);
+    while !journal.storage_full() {
+        drive(&mut journal, &mut worker);
+        put(&mut journal, 10);
+    }
+    let walked = (0..10).find_map(|_| {
+        drive(&mut journal, &mut worker);
+        journal.poll_compaction(1 << 20)
+    });
+    assert!(matches!(walked, Some(CompactionStep::Records(_))), "{walked:?}");
+}
+
+#[test]
 fn the_limit_of_disk_space_counts_the_reserve() {
     let disk = MemDisk::new();
     let config = JournalConfig { max_disk_bytes: Some(200 << 10), reserve_bytes: 80 << 10, ..config() };
