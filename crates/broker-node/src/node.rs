@@ -108,7 +108,7 @@ impl Node {
         if self.closing {
             return;
         }
-        self.begin_round();
+        self.begin_round(now);
         let round = self.bounds(now);
         self.namespaces.handle_batch(id, batch, round, &mut self.output);
     }
@@ -141,14 +141,15 @@ impl Node {
         if self.closing {
             return;
         }
-        self.begin_round();
+        self.begin_round(now);
         let Self { namespaces, output, .. } = self;
         NamespaceAdmin { namespaces, out: output, now }.change(request, command);
     }
 
-    fn begin_round(&mut self) {
+    fn begin_round(&mut self, now: Timestamp) {
         if !self.in_round {
             self.in_round = true;
+            self.output.journal.set_time(now.as_millis());
             self.namespaces.begin_round();
         }
     }
@@ -167,7 +168,7 @@ impl Node {
         if self.closing {
             return false;
         }
-        self.begin_round();
+        self.begin_round(now);
         let has_time = !self.is_behind();
         let round = self.bounds(now);
         let mut more = self.namespaces.work_all(round, has_time, &mut self.output);

@@ -17,7 +17,7 @@ use broker_core::{
     ClientId, Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message,
     Outcome, QueueId, ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
 };
-use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
+use broker_log::{Disk as _, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, JournalConfig};
 use bytes::Bytes;
 
 use super::*;
@@ -209,6 +209,26 @@ fn messages_that_were_not_synced_are_gone_after_a_crash_and_were_not_accepted() 
     bench.crash();
     assert_eq!(bench.stored(), 0);
     assert!(bench.effects().is_empty());
+}
+
+#[test]
+fn the_mark_of_a_segment_states_the_time_at_which_it_was_begun() {
+    let mut bench = Bench::new();
+    for ticket in 0..3 {
+        bench.handle(vec![publish_bytes(ticket, 40_000)]);
+        bench.finish_io();
+    }
+    let begun = |(file, length): (FileId, u64)| {
+        let mut bytes = vec![0; length.min(512) as usize];
+        bench.disk.read_at(file, 0, &mut bytes).unwrap();
+        // Header of the segment, of the batch and of the record, then the mark (docs/disk-format.md).
+        let mark = bytes.get(64 + 64 + 12..)?.get(..60)?;
+        (bytes.starts_with(b"FERRYSEG") && mark[0] == 1)
+            .then(|| u64::from_le_bytes(mark[48..56].try_into().unwrap()))
+    };
+    let times: Vec<u64> = bench.disk.list().unwrap().into_iter().filter_map(begun).collect();
+    // The first one was begun when the journal was opened, for which the test gives no time.
+    assert!(times.contains(&0) && times.contains(&NOW.as_millis()), "{times:?}");
 }
 
 #[test]
