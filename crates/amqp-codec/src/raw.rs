@@ -12,7 +12,7 @@ mod scalar;
 pub use map::{MapIter, MapView, RawMap};
 pub use scalar::AnnotationValue;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::guard::{self, GuardError};
 use crate::types::{Descriptor, Malformed, Reader, TypeKind, code};
@@ -174,8 +174,17 @@ impl<'a> RawValue<'a> {
         Some(ListIter { left: fields.left(), items: fields.remaining() })
     }
 
+    /// How many items a list or an array says that it has. Read it before [`Self::to_items`], whose cost grows with it.
+    pub fn item_count(self) -> Option<usize> {
+        let count = match self.as_list() {
+            Some(list) => list.left,
+            None => value::array_parts(self.0)?.0,
+        };
+        usize::try_from(count).ok()
+    }
+
     /// The items of a list or of an array, each as an encoded value of its own. `None` for other
-    /// types and for what the [`guard`] refuses.
+    /// types, for arrays of described values, and for what the [`guard`] refuses.
     pub fn to_items(self) -> Option<Vec<Bytes>> {
         if let Some(list) = self.as_list() {
             return Some(list.map(|item| Bytes::copy_from_slice(item.bytes())).collect());
@@ -214,14 +223,15 @@ impl<'a> Iterator for ListIter<'a> {
 /// The elements of an array that the guard has passed, each with its own constructor.
 fn array_items(array: &[u8]) -> Option<Vec<Bytes>> {
     let (count, constructor, mut elements) = value::array_parts(array)?;
-    let last = *constructor.last()?;
+    // A descriptor stands once in the array, however long it is: a copy for each element could take the square of its bytes.
+    let &[constructor] = constructor else { return None };
     let mut items = Vec::new();
     let mut item = BytesMut::with_capacity(array.len());
     for _ in 0..count {
         let start = elements.rest();
-        elements.skip_payload(last).ok()?;
+        elements.skip_payload(constructor).ok()?;
         let len = start.len() - elements.rest().len();
-        item.extend_from_slice(constructor);
+        item.put_u8(constructor);
         item.extend_from_slice(start.get(..len)?);
         items.push(item.split().freeze());
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: for a refused request no node was created and none is counted.
 
+use super::request::DISTRIBUTION_MODES_MAX;
+
 /// Reason for which a dynamic node is not created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum DynamicRefusal {
@@ -11,8 +13,8 @@ pub(crate) enum DynamicRefusal {
     /// The value is none of the four policies (messaging 3.5.9).
     #[error("the `lifetime-policy` of a dynamic node must be one of those that AMQP 1.0 defines")]
     Lifetime,
-    /// The value is not of the type that messaging 3.5.9 demands.
-    #[error("the `supported-dist-modes` of a dynamic node must be symbols")]
+    /// The value is not of the type that messaging 3.5.9 demands, or has too many modes.
+    #[error("the `supported-dist-modes` of a dynamic node must be symbols, at most {DISTRIBUTION_MODES_MAX}")]
     DistributionModes,
     #[error("the connection has {limit} dynamic nodes, as many as it may")]
     ConnectionLimit { limit: usize },

@@ -15,6 +15,8 @@ use crate::{address::AddressSyntax, condition::Refusal, link::requested_kind};
 
 const LIFETIME_POLICY: &str = "lifetime-policy";
 const DISTRIBUTION_MODES: &str = "supported-dist-modes";
+/// Most distribution modes of a request. AMQP 1.0 defines two (messaging 3.5.7).
+pub(super) const DISTRIBUTION_MODES_MAX: usize = 16;
 /// Descriptors of the policies, in the order of [`LifetimePolicy::ALL`] (messaging 3.5.10 to 3.5.13).
 const POLICIES: [(u64, &str); 4] = [
     (0x2b, "amqp:delete-on-close:list"),
@@ -124,6 +126,9 @@ fn check_distribution_modes(properties: Option<&RawMap>) -> Result<(), DynamicRe
     let Some(modes) = properties.and_then(|properties| properties.get(DISTRIBUTION_MODES)) else {
         return Ok(());
     };
+    if modes.item_count().is_some_and(|count| count > DISTRIBUTION_MODES_MAX) {
+        return Err(DynamicRefusal::DistributionModes);
+    }
     let are_symbols = match modes.kind() {
         Some(TypeKind::Null | TypeKind::Symbol) => true,
         Some(TypeKind::Array) => modes.to_items().is_some_and(|items| {

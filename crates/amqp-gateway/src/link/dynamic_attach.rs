@@ -33,8 +33,8 @@ impl OpeningNode {
         nodes: &mut DynamicNodeTable,
         attach: &mut Attach,
     ) -> Result<(Self, DynamicNodePermit), Refusal> {
-        let request = DynamicRequest::of(attach)?;
         let claim = cx.client.claim_dynamic(cx.now.unix_seconds())?;
+        let request = DynamicRequest::of(attach)?;
         let pool = &cx.config.dynamic_nodes;
         let permit = permit(pool, nodes).map_err(|refusal| {
             pool.note_refused();

@@ -345,6 +345,10 @@ fn nodes_need_a_right_of_their_own() {
         let asked = attach(&mut world, client, 5, "n", Some(source(&[])));
         let expected = if permitted { Ok(()) } else { Err("amqp:unauthorized-access".to_owned()) };
         assert_eq!(asked.as_ref().map(|_| ()).map_err(Clone::clone), expected, "{right}");
+        // The right is asked for before anything of the request is read.
+        let malformed = attach(&mut world, client, 9, "o", Some(with_policy(0x2f))).map(drop);
+        let condition = if permitted { "amqp:invalid-field" } else { "amqp:unauthorized-access" };
+        assert_eq!(malformed, Err(condition.to_owned()), "{right}");
         let Ok(granted) = asked else { continue };
         // The owner needs no other right on its node, and has none elsewhere.
         let node = address(&granted);

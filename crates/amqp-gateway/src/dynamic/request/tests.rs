@@ -98,7 +98,13 @@ fn the_lifetime_policy_is_read_by_code_and_by_name() {
 
 #[test]
 fn distribution_modes_are_symbols() {
-    let table: [(&[u8], bool); 7] = [
+    let listed = |count: u8| [&[0xc0, 1 + 3 * count, count][..], &b"\xa3\x01m".repeat(count.into())].concat();
+    let (most, beyond) = (listed(16), listed(17));
+    let table: [(&[u8], bool); 11] = [
+        (&most, true),
+        (&beyond, false),
+        (b"\xe0\x13\x11\xa3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", false),
+        (b"\xe0\x0b\x01\x00\xa3\x01d\xa3\x04move", false),
         (&[0x40], true),
         (b"\xa3\x04move", true),
         (b"\xe0\x0c\x02\xa3\x04move\x04copy", true),

@@ -36,19 +36,40 @@ pub(super) fn count_of(
     Ok(u32::try_from(count.min(most)).unwrap_or(1))
 }
 
+/// Most lock tokens or sequence numbers of one request: what one request may schedule can be cancelled by one.
+pub(super) const ITEMS_MAX: usize = 65_536;
+
+/// The items of an array (or list), at most `most`. They are counted before one is copied.
+fn items_of(
+    body: &RawMap,
+    field: &'static str,
+    what: &'static str,
+    (most, allowed): (usize, &'static str),
+) -> Result<Vec<Bytes>, Refusal> {
+    let items = body.get(field).ok_or_else(|| bad(what))?;
+    let count = items.item_count().ok_or_else(|| bad(what))?;
+    if count > most {
+        return Err(out_of_range(field, i64::try_from(count).unwrap_or(i64::MAX), allowed));
+    }
+    items.to_items().ok_or_else(|| bad(what))
+}
+
 /// The tokens of a request: an array (or list) of uuids.
 pub(super) fn lock_tokens(body: &RawMap) -> Result<Vec<LockToken>, Refusal> {
     let what = "'lock-tokens' must be an array of uuid, with one token at least";
-    let items = body.get("lock-tokens").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
+    let items = items_of(body, "lock-tokens", what, (ITEMS_MAX, "1 to 65536 tokens"))?;
     let token = |item: &Bytes| RawValue::first(item).ok()?.as_uuid().map(u128::from_be_bytes).map(LockToken);
     let tokens: Option<Vec<_>> = items.iter().map(token).collect();
     tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| bad(what))
 }
 
-/// The `sequence-numbers` of a request: an array (or list) of long.
-pub(super) fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
+/// The `sequence-numbers` of a request: an array (or list) of long, of so many as are `allowed`.
+pub(super) fn sequence_numbers_of(
+    body: &RawMap,
+    allowed: (usize, &'static str),
+) -> Result<Vec<SequenceNumber>, Refusal> {
     let what = "'sequence-numbers' must be an array of long, with one number at least";
-    let items = body.get("sequence-numbers").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
+    let items = items_of(body, "sequence-numbers", what, allowed)?;
     if items.is_empty() {
         return Err(bad(what));
     }

@@ -26,11 +26,7 @@ pub(super) fn command(
     session: Option<Box<str>>,
     bytes: u64,
 ) -> Result<CommandBuilder, Refusal> {
-    let sequences = sequence_numbers_of(body)?;
-    if sequences.len() > NUMBERS_MAX {
-        let count = i64::try_from(sequences.len()).unwrap_or(i64::MAX);
-        return Err(out_of_range("sequence-numbers", count, "1 to 4096 numbers"));
-    }
+    let sequences = sequence_numbers_of(body, (NUMBERS_MAX, "1 to 4096 numbers"))?;
     let mode = body.get("receiver-settle-mode").and_then(RawValue::as_i64);
     let delete = match mode.ok_or_else(|| bad("'receiver-settle-mode' must be a uint"))? {
         0 => true,

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Message, SequenceNumber};
 use bytes::{Bytes, BytesMut};
 
-use super::body::{CommandBuilder, bad, one_array, sequence_numbers_of};
+use super::body::{CommandBuilder, ITEMS_MAX, bad, one_array, sequence_numbers_of};
 use crate::{
     condition::Refusal,
     tracking::Tracking,
@@ -17,6 +17,8 @@ use crate::{
     transfer::message_limits,
     transfer::message_parse::{self, ParseOptions},
 };
+
+const NO_MESSAGES: &str = "'messages' must be a list of maps";
 
 /// The command of `schedule-message`, for at most `limit` messages.
 pub(super) fn command(
@@ -26,11 +28,12 @@ pub(super) fn command(
     limit: usize,
     ids: &mut Tracking,
 ) -> Result<CommandBuilder, Refusal> {
-    let items = body.get("messages").and_then(RawValue::to_items);
-    let items = items.ok_or_else(|| bad("'messages' must be a list of maps"))?;
-    if items.is_empty() || items.len() > limit {
-        return Err(Refusal::BatchLength { messages: items.len(), limit });
+    let list = body.get("messages").ok_or_else(|| bad(NO_MESSAGES))?;
+    let count = list.item_count().ok_or_else(|| bad(NO_MESSAGES))?;
+    if count == 0 || count > limit {
+        return Err(Refusal::BatchLength { messages: count, limit });
     }
+    let items = list.to_items().ok_or_else(|| bad(NO_MESSAGES))?;
     let messages: Result<Vec<_>, _> = items.iter().map(|item| message(item, options, ids)).collect();
     let messages = messages?;
     Ok(Box::new(move |ticket| Command::Schedule { path, messages, ticket }))
@@ -39,7 +42,7 @@ pub(super) fn command(
 /// One message: `message`, its sections, and `message-id`, which counts where the sections have none.
 fn message(item: &Bytes, options: ParseOptions, ids: &mut Tracking) -> Result<Message, Refusal> {
     let map = RawValue::first(item).ok().and_then(RawValue::as_map);
-    let map = map.ok_or_else(|| bad("'messages' must be a list of maps"))?;
+    let map = map.ok_or_else(|| bad(NO_MESSAGES))?;
     let sections = map.get("message").and_then(RawValue::as_binary);
     let sections = sections.ok_or_else(|| bad("'message' must be a binary"))?;
     let id = map.get("message-id").filter(|id| !id.is_null());
@@ -53,7 +56,7 @@ fn message(item: &Bytes, options: ParseOptions, ids: &mut Tracking) -> Result<Me
 
 /// The command of `cancel-scheduled-message`.
 pub(super) fn cancel(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
-    let sequences = sequence_numbers_of(body)?;
+    let sequences = sequence_numbers_of(body, (ITEMS_MAX, "1 to 65536 numbers"))?;
     Ok(Box::new(move |ticket| Command::CancelScheduled { path, sequences, ticket }))
 }
 

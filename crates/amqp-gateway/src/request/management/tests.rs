@@ -105,3 +105,55 @@ fn expirations_are_an_array_of_timestamps() {
     let ends: Vec<_> = items.iter().map(|item| RawValue::first(item).unwrap().as_timestamp()).collect();
     assert_eq!(ends, vec![Some(1), Some(2)]);
 }
+
+/// An array32 of `count` elements of one type, each of `element`.
+fn array(count: u32, constructor: &[u8], element: &[u8]) -> Vec<u8> {
+    let elements = element.repeat(count as usize);
+    let size = u32::try_from(4 + constructor.len() + elements.len()).unwrap();
+    [&[0xf0][..], &size.to_be_bytes(), &count.to_be_bytes(), constructor, &elements].concat()
+}
+
+/// A field, the constructor and one element of its array, the reader of the request, and the most elements.
+type CountedItems<'a> =
+    (&'a str, (&'a [u8], &'a [u8]), &'a dyn Fn(&RawMap) -> Result<CommandBuilder, Refusal>, usize);
+
+#[test]
+fn the_items_of_a_request_are_counted_before_they_are_copied() {
+    let (uuid, long) = ((&[0x98][..], &[7; 16][..]), (&[0x81][..], &[0, 0, 0, 0, 0, 0, 0, 7][..]));
+    let deferred = |body: &RawMap| deferred::command(body, path(), None, 100);
+    let cases: [CountedItems<'_>; 4] = [
+        ("lock-tokens", uuid, &|body| locks::renew(body, path()), body::ITEMS_MAX),
+        ("lock-tokens", uuid, &|body| locks::update(body, path(), None), body::ITEMS_MAX),
+        ("sequence-numbers", long, &|body| schedule::cancel(body, path()), body::ITEMS_MAX),
+        ("sequence-numbers", long, &deferred, 4096),
+    ];
+    for (field, (constructor, element), ask, most) in cases {
+        let most = u32::try_from(most).unwrap();
+        for (count, taken) in [(most, true), (most + 1, false), (u32::MAX, false)] {
+            let mut items = array(count.min(most + 1), constructor, element);
+            items[5..9].copy_from_slice(&count.to_be_bytes());
+            let body = RawMap::with_string_keys(&[
+                (field, AnnotationValue::Raw(RawValue::first(&items).unwrap())),
+                ("disposition-status", AnnotationValue::Str("completed")),
+                ("receiver-settle-mode", AnnotationValue::Uint(1)),
+            ]);
+            let refusal = run(ask(&body)).err();
+            let beyond = matches!(
+                refusal,
+                Some(Refusal::OutOfRange { field: named, value, .. })
+                    if named == field && value == i64::from(count)
+            );
+            assert_eq!((refusal.is_none(), beyond), (taken, !taken), "{field} {count}: {refusal:?}");
+        }
+    }
+}
+
+#[test]
+fn an_array_of_described_tokens_is_refused() {
+    let described = array(2, &[0x00, 0xa3, 1, b'd', 0x98], &[7; 16]);
+    let body = RawMap::with_string_keys(&[(
+        "lock-tokens",
+        AnnotationValue::Raw(RawValue::first(&described).unwrap()),
+    )]);
+    assert!(matches!(run(locks::renew(&body, path())), Err(Refusal::BadRequest { .. })));
+}
