@@ -11,12 +11,14 @@
 //! Invariant: one detach goes out for each link, whoever asked for it first.
 
 mod credit;
+mod name;
 mod receiver;
 mod sender;
 
 use amqp_codec::performative::Attach;
 use amqp_codec::types::{ReceiverSettleMode, Role, SenderSettleMode};
 
+pub(crate) use name::LinkName;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
@@ -29,7 +31,7 @@ pub(crate) struct Link {
     pub(crate) key: LinkKey,
     /// The handle the peer sends.
     pub(crate) remote_handle: u32,
-    pub(crate) name: Box<str>,
+    pub(crate) name: LinkName,
     pub(crate) state: LinkState,
     pub(crate) end: LinkEnd,
     pub(crate) snd_settle_mode: SenderSettleMode,
@@ -73,7 +75,7 @@ impl Link {
         Self {
             key,
             remote_handle: attach.handle,
-            name: attach.name.as_str().into(),
+            name: LinkName::new(attach.name.as_str()),
             state: LinkState::Pending(Box::new(attach.clone())),
             end,
             snd_settle_mode: attach.snd_settle_mode.unwrap_or_default(),

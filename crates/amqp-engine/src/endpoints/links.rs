@@ -13,8 +13,11 @@ use crate::context::Context;
 use crate::event::{Event, Origin};
 use crate::fault::{Failure, Fault};
 use crate::ids::LinkKey;
-use crate::link::{Link, LinkEnd, LinkState};
+use crate::link::{Link, LinkEnd, LinkName, LinkState};
 use crate::output::shorten;
+
+/// Longest name of a link, in bytes. The SDK for Rust has the longest: up to 421.
+const LINK_NAME_BYTES_MAX: usize = 4096;
 
 impl Endpoints {
     pub(crate) fn on_attach(
@@ -66,9 +69,10 @@ impl Endpoints {
 
     /// A link of the same name and direction loses to the new one (2.6.1).
     fn steal(&mut self, context: &mut Context<'_>, attach: &Attach) -> Result<(), Failure> {
+        let name = LinkName::new(attach.name.as_str());
         let stolen = self.sessions.iter().filter(|session| session.is_live()).find_map(|session| {
             session.links().iter().find_map(|link| {
-                let same = link.is_live() && link.role() != attach.role && *link.name == attach.name;
+                let same = link.is_live() && link.role() != attach.role && link.name.is(&name);
                 same.then_some(link.key)
             })
         });
@@ -138,6 +142,8 @@ impl Endpoints {
         // The session has ended where too many deliveries were taken back.
         let Some(found) = self.sessions.link_mut(link) else { return Ok(false) };
         found.state = LinkState::Detached { had_deliveries: !refused && found.role() == Role::Sender };
+        // The peer may never answer, and may have attached many links with long names.
+        found.name = LinkName::default();
         push_detach(context, link, true, error);
         Ok(true)
     }
@@ -216,6 +222,11 @@ impl Endpoints {
 fn attach_refusal(attach: &Attach, link_count: usize, max_links: usize) -> Option<Error> {
     if attach.role == Role::Sender && attach.initial_delivery_count.is_none() {
         let text = "attach of a sender without initial-delivery-count";
+        return Some(error(condition::INVALID_FIELD, text));
+    }
+    let bytes = attach.name.as_str().len();
+    if bytes > LINK_NAME_BYTES_MAX {
+        let text = format!("name of a link has {bytes} bytes, at most {LINK_NAME_BYTES_MAX} are taken");
         return Some(error(condition::INVALID_FIELD, text));
     }
     if link_count >= max_links {

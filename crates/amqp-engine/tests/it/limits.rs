@@ -105,6 +105,37 @@ fn links_that_are_refused_and_never_detached_are_bounded() {
 }
 
 #[test]
+fn names_of_links_have_a_longest() {
+    for (bytes, taken) in [(1, true), (421, true), (4096, true), (4097, false), (60_000, false)] {
+        let mut pair = Pair::begun(plain());
+        pair.answer = false;
+        pair.feed(&amqp(0, attach(&"n".repeat(bytes), 0, Role::Sender)));
+        let refused = detached_with(&pair.frames());
+        assert_eq!(refused.as_deref(), (!taken).then_some("amqp:invalid-field"), "{bytes} bytes");
+        let told = pair.take_events().iter().any(|event| matches!(event, Event::LinkAttached { .. }));
+        assert_eq!(told, taken, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn links_that_wait_for_a_detach_have_no_names() {
+    const LINKS: u32 = 100;
+    const NAME: usize = 4000;
+    let mut pair = Pair::begun(plain());
+    pair.answer = false;
+    let mut refuse = |handle: u32| {
+        pair.feed(&amqp(0, attach(&format!("{handle:0NAME$}"), handle, Role::Sender)));
+        let Event::LinkAttached { link, .. } = pair.take_event() else { panic!() };
+        pair.engine.refuse_link(link, amqp_codec::performative::Error::new("amqp:not-found", "no"));
+        pair.read();
+    };
+    (0..LINKS).for_each(&mut refuse);
+    let kept = allocation_counter::measure(|| (LINKS..2 * LINKS).for_each(&mut refuse)).bytes_current;
+    let names = i64::from(LINKS) * 4000;
+    assert!(kept < names / 4, "{kept} bytes are kept for links with names of {names}");
+}
+
+#[test]
 fn refused_links_of_all_sessions_together_are_bounded() {
     let mut pair = Pair::begun(Config { max_links: 3, ..plain() });
     pair.begin(1);
