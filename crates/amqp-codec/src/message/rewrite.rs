@@ -3,6 +3,8 @@
 //!
 //! Invariant: what the broker does not change is copied as the bytes it was.
 
+use std::cmp::Ordering;
+
 use bytes::{BufMut, BytesMut};
 
 use crate::raw::{AnnotationValue, MapView, RawValue};
@@ -151,6 +153,51 @@ fn merge<const KEY: u8>(
     Ok(entries)
 }
 
+/// Most names that are compared one after another with each key: the broker's own annotations are fewer.
+const COMPARED_MAX: usize = 16;
+
+/// The names of entries that are replaced or removed.
+struct Names<'a> {
+    additions: &'a [(&'a str, AnnotationValue<'a>)],
+    removed: &'a [&'a str],
+    /// All of them in order, where they are too many to be compared with each key.
+    sorted: Vec<&'a [u8]>,
+}
+
+impl<'a> Names<'a> {
+    #[inline]
+    fn new(additions: &'a [(&'a str, AnnotationValue<'a>)], removed: &'a [&'a str]) -> Self {
+        let mut sorted = Vec::new();
+        if additions.len() + removed.len() > COMPARED_MAX {
+            sorted.extend(additions.iter().map(|(name, _)| name.as_bytes()));
+            sorted.extend(removed.iter().map(|name| name.as_bytes()));
+            sorted.sort_unstable();
+        }
+        Self { additions, removed, sorted }
+    }
+
+    #[inline]
+    fn contains(&self, key: &[u8]) -> bool {
+        if !self.sorted.is_empty() {
+            return self.sorted.binary_search_by(|name| compare(name, key)).is_ok();
+        }
+        self.additions.iter().any(|(name, _)| name.as_bytes() == key)
+            || self.removed.iter().any(|name| name.as_bytes() == key)
+    }
+}
+
+fn compare(name: &[u8], key: &[u8]) -> Ordering {
+    #[cfg(test)]
+    COMPARISONS.set(COMPARISONS.get() + 1);
+    name.cmp(key)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Comparisons of a key with one of many names.
+    pub(super) static COMPARISONS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Copies the original entries whose keys are neither replaced nor removed, run by run.
 fn copy_kept(
     out: &mut BytesMut,
@@ -159,16 +206,14 @@ fn copy_kept(
     removed: &[&str],
 ) -> Result<usize, Malformed> {
     let mut kept = 0;
+    let names = Names::new(additions, removed);
     let mut reader = Reader::new(original.items());
     let mut run = reader.rest();
     for _ in 0..original.len() {
         let before = reader.rest();
         let key = RawValue::read(&mut reader)?;
         reader.value()?;
-        let replaced = key.text_bytes().is_some_and(|text| {
-            additions.iter().any(|(name, _)| name.as_bytes() == text)
-                || removed.iter().any(|name| name.as_bytes() == text)
-        });
+        let replaced = key.text_bytes().is_some_and(|text| names.contains(text));
         if replaced {
             out.extend_from_slice(up_to(run, before));
             run = reader.rest();

@@ -304,8 +304,8 @@ fn the_error_of_a_section_names_it() {
 proptest! {
     #[test]
     fn merging_keeps_entries_that_are_not_replaced(
-        original in proptest::collection::vec(("[a-f]{1,2}", any::<i32>()), 0..20),
-        broker in proptest::collection::btree_map("[a-f]{1,2}", any::<i32>(), 0..20),
+        original in proptest::collection::vec(("[a-f]{1,2}", any::<i32>()), 0..40),
+        broker in proptest::collection::btree_map("[a-f]{1,2}", any::<i32>(), 0..40),
     ) {
         let pairs: Vec<_> = original.iter().map(|(k, v)| (k.as_str(), AnnotationValue::Int(*v))).collect();
         let additions: Vec<_> = broker.iter().map(|(k, v)| (k.as_str(), AnnotationValue::Int(*v))).collect();
@@ -338,4 +338,20 @@ proptest! {
         let builder = messages.iter().fold(MessageBuilder::new(), |builder, data| builder.data(data));
         prop_assert_eq!(batch_messages(&builder.build()).unwrap(), messages);
     }
+}
+
+#[test]
+fn many_additions_are_not_compared_with_each_entry() {
+    let names: Vec<String> = (0..4096).map(|number| format!("{number:04}")).collect();
+    let original: Vec<_> = names[..3000].iter().map(|name| (&**name, AnnotationValue::Int(1))).collect();
+    let additions: Vec<_> = names[2000..].iter().map(|name| (&**name, AnnotationValue::Int(2))).collect();
+    let removed: Vec<&str> = names[..500].iter().map(|name| &**name).collect();
+    let mut out = BytesMut::new();
+    super::rewrite::COMPARISONS.set(0);
+    message_annotations_changed(&mut out, Some(&annotations(&original)), &additions, &removed).unwrap();
+    let compared = super::rewrite::COMPARISONS.get();
+    assert!((3000..3000 * 16).contains(&compared), "{compared} comparisons");
+    let kept = names[500..2000].iter().map(|name| (name.clone(), 1));
+    let expected: Vec<_> = kept.chain(names[2000..].iter().map(|name| (name.clone(), 2))).collect();
+    assert_eq!(entries(&out), expected);
 }
