@@ -11,6 +11,9 @@ use crate::{EntitySettings, Message, Profile, Timestamp, settle::token::LockToke
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
 
+/// Most bytes of the properties that are added to one message, as recorded: four bytes and the name, five and the value.
+pub const PROPERTIES_BYTES_MAX: usize = 64 << 10;
+
 /// Limits and the token key.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
@@ -45,7 +48,7 @@ pub struct CoreConfig {
     pub max_links_per_client: u64,
     /// Most consumers of one entity's store. Default 100,000.
     pub max_consumers_per_entity: u64,
-    /// Most bytes of broker-added properties of one message. Default 64 KiB.
+    /// Most bytes of broker-added properties of one message. Default [`PROPERTIES_BYTES_MAX`].
     pub max_properties_bytes: usize,
     /// Most messages that one call of `deliver` delivers or shows, and that one call of `handle_deadline` treats.
     /// Default 1,024.
@@ -116,7 +119,7 @@ impl Default for CoreConfig {
             max_rewritten_bytes: 256 << 20,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,
-            max_properties_bytes: 64 << 10,
+            max_properties_bytes: PROPERTIES_BYTES_MAX,
             deliver_messages_max: 1_024,
             deliver_bytes_max: 1 << 20,
             max_history_ids: 10_000_000,

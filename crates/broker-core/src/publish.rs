@@ -10,6 +10,7 @@ pub(crate) mod fan_out_plan;
 pub(crate) mod forward;
 pub(crate) mod message;
 pub(crate) mod partition_keys;
+pub(crate) mod property_list;
 pub(crate) mod publisher;
 pub(crate) mod quota_error;
 pub(crate) mod schedule;

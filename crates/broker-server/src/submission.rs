@@ -3,7 +3,7 @@
 //! Invariant: waiting commands are weighed by their memory, so that a connection that has submitted too much is not
 //! read.
 
-use broker_core::{Batch, ClientId, Command, Message};
+use broker_core::{Batch, ClientId, Command, Message, Outcome};
 use bytes::Bytes;
 
 use crate::{
@@ -63,6 +63,17 @@ pub(crate) fn messages_sent(commands: &[Command]) -> u64 {
     commands.iter().map(of).sum()
 }
 
+/// Memory of the properties of an outcome. Those that the deliveries of one disposition share count once.
+fn of_outcome(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Complete => 0,
+        Outcome::Abandon(more)
+        | Outcome::Release(more)
+        | Outcome::Defer(more)
+        | Outcome::DeadLetter(more) => more.0.memory_bytes(),
+    }
+}
+
 /// Memory of a command while it waits for the node, in bytes.
 fn weight(command: &Command) -> usize {
     let of_all = |messages: &[Message]| {
@@ -74,9 +85,13 @@ fn weight(command: &Command) -> usize {
         | Command::PublishTo { messages, .. }
         | Command::PublishVia { messages, .. }
         | Command::Schedule { messages, .. } => of_all(messages),
+        Command::Settle { outcome, .. } | Command::SettleByToken { outcome, .. } => of_outcome(outcome),
         Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
         Command::OfKind(_, command) | Command::Enlist { command, .. } => weight(command),
         _ => 0,
     };
     payload + size_of::<Command>()
 }
+
+#[cfg(test)]
+mod tests;

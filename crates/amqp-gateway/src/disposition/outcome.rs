@@ -6,8 +6,9 @@
 use amqp_codec::{
     performative::{DeliveryState, Error},
     raw::{RawMap, RawValue},
+    text::cut,
 };
-use broker_core::{Outcome, Properties, PropertyValue, SYSTEM};
+use broker_core::{Outcome, PROPERTIES_BYTES_MAX, Properties, PropertyValue, SYSTEM};
 use bytes::Bytes;
 
 use crate::{dialect::Dialect, disposition::rules::QueueAction};
@@ -22,8 +23,39 @@ const TEXT_CHARS_MAX: usize = 4096;
 /// send it as part of either, for it is taken off what they send.
 pub(crate) const ANNOTATION: char = '\u{1}';
 
+/// The outcomes that one disposition has, by action and dialect. Deliveries with the same one share its properties, which would
+/// otherwise be copied for each delivery of a range.
+#[derive(Debug, Default)]
+pub(crate) struct SharedOutcomes(Vec<(QueueAction, Dialect, Outcome)>);
+
+impl SharedOutcomes {
+    /// As nothing was read yet.
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// As [`of`], of the state that this disposition has.
+    pub(crate) fn of(
+        &mut self,
+        action: QueueAction,
+        dialect: Dialect,
+        state: Option<&DeliveryState>,
+    ) -> Outcome {
+        if action == QueueAction::Complete {
+            return Outcome::Complete;
+        }
+        let known = self.0.iter().find(|(known, of, _)| (*known, *of) == (action, dialect));
+        if let Some((_, _, outcome)) = known {
+            return outcome.clone();
+        }
+        let outcome = of(action, dialect, state);
+        self.0.push((action, dialect, outcome.clone()));
+        outcome
+    }
+}
+
 /// Outcome for the core of an action.
-pub(crate) fn of(action: QueueAction, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
+fn of(action: QueueAction, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
     match action {
         QueueAction::Complete => Outcome::Complete,
         QueueAction::Nothing => Outcome::Release(Properties::default()),
@@ -48,7 +80,7 @@ pub(crate) fn too_large() -> Properties {
 }
 
 fn reasons(reason: &str, description: &str) -> Properties {
-    Properties(vec![text(REASON, reason), text(DESCRIPTION, description)])
+    Properties(vec![text(REASON, reason), text(DESCRIPTION, description)].into())
 }
 
 /// The properties of `modified`: Service Bus means application properties by what AMQP calls annotations.
@@ -74,10 +106,17 @@ fn rejected(error: &Error) -> Properties {
     found
 }
 
-/// The entries of a map as properties. A reason or description that is null is none.
+/// The entries of a map as properties. A reason or description that is null is none. Of a map that is larger than the core
+/// takes, the entries behind the first too many are left out: the core keeps nothing of it but reason and description.
 pub(crate) fn properties(map: &RawMap, dialect: Dialect) -> Properties {
+    let mut bytes = 0;
     let entries = map.iter().filter_map(|(name, value)| {
-        let name = name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]);
+        let kept = matches!(name.as_str(), Some(REASON | DESCRIPTION));
+        if bytes > PROPERTIES_BYTES_MAX && !kept {
+            return None;
+        }
+        bytes += RECORDED_BYTES + name.as_str().map_or(0, str::len) + value.bytes().len();
+        let name = cut(name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]), CUT_BYTES);
         Some(match (name, dialect) {
             (REASON | DESCRIPTION, _) if value.is_null() => return None,
             (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),
@@ -88,9 +127,16 @@ pub(crate) fn properties(map: &RawMap, dialect: Dialect) -> Properties {
     Properties(entries.collect())
 }
 
+/// A name or value that is too large as a whole is as much so when it is cut, and the core keeps neither.
 fn encoded(value: RawValue<'_>) -> PropertyValue {
-    PropertyValue::Encoded(Bytes::copy_from_slice(value.bytes()))
+    let bytes = value.bytes();
+    PropertyValue::Encoded(Bytes::copy_from_slice(bytes.get(..CUT_BYTES).unwrap_or(bytes)))
 }
+
+/// Bytes of a recorded property beside its name and value.
+const RECORDED_BYTES: usize = 9;
+/// Length to which a name or value is cut: more than all properties may have, whichever character ends there.
+const CUT_BYTES: usize = PROPERTIES_BYTES_MAX + 4;
 
 /// A text of bounded length.
 pub(crate) fn text(name: &str, value: &str) -> (Box<str>, PropertyValue) {

@@ -9,7 +9,7 @@ use amqp_engine::{DeliveryId, SessionId};
 use broker_core::{Command, LinkId, LockId, Outcome, Properties, SettleError};
 
 use super::{
-    outcome,
+    outcome::SharedOutcomes,
     reply::is_lost,
     rules::{PeerState, QueueAction, SettlementReply, SettlementRule},
     unsettled::{DeliveryIdRange, UnsettledDelivery},
@@ -43,11 +43,13 @@ pub(crate) struct Settlements<'a> {
     pub(super) cx: &'a mut Cx,
     pub(super) ends: &'a mut Endpoints,
     faults: &'a mut InjectedFaults,
+    /// Of the disposition in hand.
+    pub(super) outcomes: SharedOutcomes,
 }
 
 impl<'a> Settlements<'a> {
     pub(crate) const fn new(cx: &'a mut Cx, ends: &'a mut Endpoints, faults: &'a mut InjectedFaults) -> Self {
-        Self { cx, ends, faults }
+        Self { cx, ends, faults, outcomes: SharedOutcomes::new() }
     }
 
     /// The peer says something of deliveries it received.
@@ -62,6 +64,7 @@ impl<'a> Settlements<'a> {
             Some(DeliveryState::Transactional { txn_id, outcome }) => (Some(txn_id), outcome.as_deref()),
             state => (None, state),
         };
+        self.outcomes = SharedOutcomes::new();
         let said = PeerState::of(state);
         let unknown = transaction.is_some_and(|name| !self.ends.transactions.knows(name));
         if !settled && !unknown && matches!(said, PeerState::Nothing | PeerState::Received) {
@@ -99,6 +102,7 @@ impl<'a> Settlements<'a> {
     pub(crate) fn settle_delayed(&mut self) {
         for delayed in self.faults.take_due(self.cx.now.instant) {
             let state = delayed.state.as_ref();
+            self.outcomes = SharedOutcomes::new();
             let said = PeerState::of(state);
             let disposition = PeerDisposition { settled: delayed.settled, said, state, transaction: None };
             self.settle(delayed.delivery, delayed.entry, disposition);
@@ -132,7 +136,7 @@ impl<'a> Settlements<'a> {
         if let (Some(name), Some(lock), true) = (transaction, entry.lock, rule.action != QueueAction::Nothing)
             && said != PeerState::Transactional
         {
-            let outcome = outcome::of(rule.action, dialect, state);
+            let outcome = self.outcomes.of(rule.action, dialect, state);
             return self.settle_transacted(name, &entry, lock, outcome);
         }
         self.ask_core(delivery, entry, (rule, dialect), said, state);
@@ -161,7 +165,7 @@ impl<'a> Settlements<'a> {
                 {
                     session.watermark.ask();
                 }
-                let outcome = outcome::of(rule.action, dialect, state);
+                let outcome = self.outcomes.of(rule.action, dialect, state);
                 let (queue, sequence) = (entry.queue, entry.sequence);
                 // `extend` makes the command in its place; `push` would make it on the stack and copy it.
                 let settle = iter::once_with(|| Command::Settle { queue, sequence, lock, outcome, ticket });

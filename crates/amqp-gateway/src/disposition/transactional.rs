@@ -8,7 +8,6 @@ use amqp_engine::DeliveryId;
 use broker_core::{Command, Outcome, Properties};
 
 use super::{
-    outcome,
     reply::is_lost,
     rules::{PeerState, QueueAction, WireOutcome},
     settle::{PeerDisposition, Settlements},
@@ -126,7 +125,8 @@ impl Settlements<'_> {
             self.close_delivery(delivery);
             return None;
         }
-        (rule.action != QueueAction::Nothing).then(|| outcome::of(rule.action, dialect, disposition.state))
+        (rule.action != QueueAction::Nothing)
+            .then(|| self.outcomes.of(rule.action, dialect, disposition.state))
     }
 
     /// An outcome joins a transaction.

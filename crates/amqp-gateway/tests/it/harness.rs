@@ -17,7 +17,7 @@ use amqp_gateway::{Gateway, GatewayConfig, GatewayNamespace, Now, Peer, Placemen
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
     AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings,
-    Output, Position, StorageError, StoredRecord, Ticket, Timestamp, WorkBudget,
+    Outcome, Output, Position, StorageError, StoredRecord, Ticket, Timestamp, WorkBudget,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Incoming, Received, Script};
@@ -103,6 +103,8 @@ pub(crate) struct World {
     pub(crate) budgets: Option<Budgets>,
     /// Placement requests that were answered by `placements`, or wait.
     pub(crate) asked: Vec<PlacementRequest>,
+    /// Most memory of the properties of all settlements that one turn gave to the core.
+    pub(crate) most_settlement_bytes: usize,
 }
 
 /// Gives the budgets of turns.
@@ -138,6 +140,7 @@ impl World {
             placements: None,
             budgets: None,
             asked: Vec::new(),
+            most_settlement_bytes: 0,
         };
         world.create("q", EntitySettings::default());
         world
@@ -403,6 +406,8 @@ impl World {
             }
             let commands = client.gateway.take_commands();
             if !commands.is_empty() {
+                let properties: usize = commands.iter().map(settlement_bytes).sum();
+                self.most_settlement_bytes = self.most_settlement_bytes.max(properties);
                 let batch = Batch { client: client.id, commands };
                 self.core.handle_batch(self.now.utc, batch, &mut self.journal);
                 moved = true;
@@ -611,6 +616,18 @@ fn count_transfers(mut input: &[u8], sent: &mut BTreeMap<u16, u32>) {
 }
 
 /// An integer among the application properties.
+/// Memory of the properties that a settlement outside of a transaction brings.
+fn settlement_bytes(command: &Command) -> usize {
+    match command {
+        Command::Settle {
+            outcome:
+                Outcome::Abandon(more) | Outcome::Release(more) | Outcome::Defer(more) | Outcome::DeadLetter(more),
+            ..
+        } => more.0.memory_bytes(),
+        _ => 0,
+    }
+}
+
 pub(crate) fn status(message: &Bytes, key: &str) -> i64 {
     let sections = Sections::scan(message).unwrap();
     sections.application_properties_view(message).get(key).unwrap().as_i64().unwrap()

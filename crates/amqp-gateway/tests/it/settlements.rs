@@ -3,7 +3,7 @@
 use amqp_codec::{
     message::MessageBuilder,
     performative::{Attach, DeliveryState, Disposition, Error, Modified, Source, Target, TargetTerminus},
-    raw::{AnnotationValue, RawMap},
+    raw::{AnnotationValue, RawMap, RawValue},
     sections::Sections,
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
@@ -267,4 +267,50 @@ fn what_is_received_and_deleted_is_lost_with_a_connection_that_did_not_read_it()
         world.lose(reader);
         assert_eq!(delivered(&mut world, sender, 10, "q").len(), left, "{mode:?}");
     }
+}
+
+/// Settles ten deliveries by one disposition that modifies `entries` short properties; says the most memory of the settlements.
+fn modify_ten(world: &mut World, client: usize, entries: usize, undeliverable_here: bool) -> usize {
+    world.send(client, "q", &["m"; 10]);
+    world.script(client).attach_receiver(0, 20, "r", "q", RECEIVER_MODES[1]);
+    world.credit(client, 0, 20, 0, 10, false);
+    world.run();
+    let ids: Vec<u32> =
+        world.transfers(client).iter().map(|(transfer, _)| transfer.delivery_id.unwrap()).collect();
+    assert_eq!(ids.len(), 10);
+    let names: Vec<String> = (0..entries).map(|number| format!("{number:05}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (&**name, AnnotationValue::Bool(true))).collect();
+    let state = DeliveryState::Modified(Box::new(Modified {
+        delivery_failed: Some(true),
+        undeliverable_here: Some(undeliverable_here),
+        message_annotations: Some(RawMap::with_symbol_keys(&entries)),
+    }));
+    world.most_settlement_bytes = 0;
+    world.script(client).disposition(0, ids[0], ids[9], true, Some(state));
+    world.run();
+    world.most_settlement_bytes
+}
+
+#[test]
+fn the_deliveries_of_one_disposition_share_its_properties() {
+    for undeliverable_here in [false, true] {
+        let mut world = World::new();
+        let client = world.service_bus();
+        let bytes = modify_ten(&mut world, client, 1000, undeliverable_here);
+        // Of one delivery: a name, a value and their places in the list, and no more than two lists in ten.
+        let one = 1000 * (5 + 1 + size_of::<(Box<str>, broker_core::PropertyValue)>());
+        assert!((one..2 * one).contains(&bytes), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn properties_beyond_the_limit_make_dead_letters() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    modify_ten(&mut world, client, 4500, false);
+    assert!(delivered(&mut world, client, 10, "q").is_empty());
+    let dead = delivered(&mut world, client, 11, "q/$DeadLetterQueue");
+    let properties = Sections::scan(&dead[0]).unwrap().application_properties_view(&dead[0]);
+    let reason = properties.get("DeadLetterReason").and_then(RawValue::as_str);
+    assert_eq!((reason, properties.iter().count()), (Some("HeaderSizeExceeded"), 2));
 }

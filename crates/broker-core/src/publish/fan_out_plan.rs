@@ -179,7 +179,7 @@ fn as_properties(changes: &[Change], rule: &str) -> Properties {
         Change::RemoveUser { name } => (name.clone(), PropertyValue::Removed),
     };
     let own = Properties(changes.iter().map(stored).collect());
-    let rule = Properties(vec![(RULE_NAME.into(), PropertyValue::Text(rule.into()))]);
+    let rule = Properties(vec![(RULE_NAME.into(), PropertyValue::Text(rule.into()))].into());
     Properties::default().merge(own).merge(rule)
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use broker_filter::{PropertySet, Value};
 
-use crate::Timestamp;
+use crate::{PropertyList, Timestamp};
 
 /// Limits that hold for a message: its size, and the number of messages in one transaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -73,7 +73,7 @@ pub struct StoredExtras {
 /// description, and "properties to modify" of a settlement. Kept beside the untouched payload; the gateway
 /// merges them on the way out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(pub Vec<(Box<str>, PropertyValue)>);
+pub struct Properties(pub PropertyList);
 
 /// A value of a modified application property.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +96,7 @@ impl Properties {
     pub(crate) fn merge(self, more: Self) -> Self {
         let mut places: BTreeMap<Box<str>, usize> =
             self.0.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
-        let mut merged = self.0;
+        let mut merged = self.0.into_vec();
         for (key, value) in more.0 {
             if let Some(entry) = places.get(&key).and_then(|place| merged.get_mut(*place)) {
                 entry.1 = value;
@@ -105,6 +105,6 @@ impl Properties {
                 merged.push((key, value));
             }
         }
-        Self(merged)
+        Self(merged.into())
     }
 }

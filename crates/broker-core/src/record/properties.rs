@@ -60,7 +60,7 @@ pub(crate) fn decode_properties(bytes: &Bytes) -> Result<Properties, RecordError
         };
         properties.push((key, value));
     }
-    Ok(Properties(properties))
+    Ok(Properties(properties.into()))
 }
 
 fn take_whole_value(bytes: &[u8]) -> Result<broker_filter::Value, RecordError> {

@@ -228,7 +228,8 @@ fn value() -> impl Strategy<Value = PropertyValue> {
 }
 
 fn some_properties() -> impl Strategy<Value = Properties> {
-    proptest::collection::vec((".{0,10}".prop_map(Box::from), value()), 0..5).prop_map(Properties)
+    proptest::collection::vec((".{0,10}".prop_map(Box::from), value()), 0..5)
+        .prop_map(|properties| Properties(properties.into()))
 }
 
 proptest! {

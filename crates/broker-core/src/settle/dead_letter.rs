@@ -152,7 +152,7 @@ impl DeadLetters<'_> {
     /// Properties of a dead letter. Where all of them are too large, only the reason is kept, if that is not too large
     /// either.
     pub(crate) fn bounded(&self, stored: Properties, mut more: Properties) -> Properties {
-        for (key, value) in &mut more.0 {
+        for (key, value) in more.0.iter_mut() {
             if let PropertyValue::Text(text) = value
                 && matches!(&**key, REASON | DESCRIPTION)
                 && let Some((end, _)) = text.char_indices().nth(REASON_CHARS_MAX)
@@ -191,5 +191,5 @@ fn append(
 pub(crate) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
     let text = |text: &str| PropertyValue::Text(text.into());
     let more = vec![(REASON.into(), text(reason)), (DESCRIPTION.into(), text(description))];
-    properties.merge(Properties(more))
+    properties.merge(Properties(more.into()))
 }

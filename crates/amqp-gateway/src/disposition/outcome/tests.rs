@@ -92,3 +92,72 @@ fn modified_changes_application_properties_for_service_bus_and_annotations_for_o
     let released = of(QueueAction::Release, Dialect::Plain, Some(&DeliveryState::Released));
     assert_eq!(released, Outcome::Release(Properties::default()));
 }
+
+/// Bytes of properties as the core records them.
+fn recorded(properties: &Properties) -> usize {
+    let value = |value: &PropertyValue| match value {
+        PropertyValue::Text(text) => text.len(),
+        PropertyValue::Encoded(bytes) => bytes.len(),
+        other => panic!("{other:?}"),
+    };
+    properties.0.iter().map(|(name, it)| RECORDED_BYTES + name.len() + value(it)).sum()
+}
+
+#[test]
+fn of_properties_beyond_the_limit_no_more_is_kept_than_shows_it() {
+    let long = "v".repeat(3 * PROPERTIES_BYTES_MAX);
+    let long_name = "n".repeat(2 * PROPERTIES_BYTES_MAX);
+    // Name and value take 14 bytes of each entry, its record 9 more; the constructor and the length of the value are 2 of the 14.
+    let names: Vec<String> = (0..10_000).map(|i| format!("{i:08}")).collect();
+    let fitting = PROPERTIES_BYTES_MAX / 23;
+    let many = |count: usize| -> Vec<(&str, AnnotationValue<'_>)> {
+        names.iter().take(count).map(|name| (&**name, AnnotationValue::Str("four"))).collect()
+    };
+    let with_reason = [many(10_000), vec![(REASON, AnnotationValue::Str("why"))]].concat();
+    let table = [
+        (many(fitting), true, fitting),
+        (many(fitting + 1), false, fitting + 1),
+        (many(10_000), false, fitting + 1),
+        (with_reason, false, fitting + 2),
+        (vec![("a", AnnotationValue::Str(&long)), ("b", AnnotationValue::Str("x"))], false, 1),
+        (vec![(&long_name, AnnotationValue::Str("x")), ("b", AnnotationValue::Str("x"))], false, 1),
+    ];
+    for (entries, fits, kept) in table {
+        let properties = properties(&RawMap::with_symbol_keys(&entries), Dialect::ServiceBus);
+        let bytes = recorded(&properties);
+        assert_eq!(
+            (bytes <= PROPERTIES_BYTES_MAX, properties.0.len()),
+            (fits, kept),
+            "{} entries",
+            entries.len()
+        );
+        assert!(bytes <= 2 * CUT_BYTES + RECORDED_BYTES, "{bytes} bytes of {} entries", entries.len());
+        let has_reason = entries.iter().any(|(name, _)| *name == REASON);
+        assert_eq!(properties.0.iter().any(|(name, _)| &**name == REASON), has_reason);
+    }
+}
+
+#[test]
+fn deliveries_with_the_same_outcome_share_its_properties() {
+    let annotations = RawMap::with_symbol_keys(&[("key", AnnotationValue::Str("value"))]);
+    let state = DeliveryState::Modified(Box::new(Modified {
+        message_annotations: Some(annotations),
+        ..Modified::default()
+    }));
+    let mut outcomes = SharedOutcomes::new();
+    let mut read = |action, dialect| outcomes.of(action, dialect, Some(&state));
+    let pairs = [
+        (QueueAction::Abandon, Dialect::Plain),
+        (QueueAction::Abandon, Dialect::ServiceBus),
+        (QueueAction::Defer, Dialect::ServiceBus),
+    ];
+    let first = pairs.map(|(action, dialect)| read(action, dialect));
+    for (place, (action, dialect)) in pairs.into_iter().enumerate() {
+        let again = read(action, dialect);
+        assert_eq!(again, of(action, dialect, Some(&state)));
+        let (Outcome::Abandon(one) | Outcome::Defer(one)) = &first[place] else { panic!() };
+        let (Outcome::Abandon(other) | Outcome::Defer(other)) = &again else { panic!() };
+        assert!(std::ptr::eq(one.0.as_ptr(), other.0.as_ptr()), "{action:?} {dialect:?}");
+    }
+    assert_eq!(read(QueueAction::Complete, Dialect::Plain), Outcome::Complete);
+}

@@ -274,13 +274,16 @@ fn added_properties_replace_those_of_the_same_name() {
         .build();
     let mut stored = stored(payload);
     let text = |value: &str| PropertyValue::Text(value.into());
-    stored.properties = Properties(vec![
-        ("k".into(), text("newer")),
-        ("k".into(), text("newest")),
-        ("DeadLetterReason".into(), text("r")),
-        ("n".into(), PropertyValue::Encoded(Bytes::from_static(&[0x52, 5]))),
-        ("\u{1}x-opt-note".into(), text("annotation")),
-    ]);
+    stored.properties = Properties(
+        vec![
+            ("k".into(), text("newer")),
+            ("k".into(), text("newest")),
+            ("DeadLetterReason".into(), text("r")),
+            ("n".into(), PropertyValue::Encoded(Bytes::from_static(&[0x52, 5]))),
+            ("\u{1}x-opt-note".into(), text("annotation")),
+        ]
+        .into(),
+    );
     let message = whole(&stored, None, Dialect::Plain);
     let sections = Sections::scan(&message).unwrap();
     let view: MapView<'_> = sections.application_properties_view(&message);
@@ -331,17 +334,20 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
         .application_property("kept", AnnotationValue::Str("k"))
         .data(b"body")
         .build();
-    let properties = Properties(vec![
-        (system("To"), text("new")),
-        (system("ReplyTo"), PropertyValue::Removed),
-        (system("ContentType"), text("application/json")),
-        (system("PartitionKey"), text("key")),
-        ("small".into(), PropertyValue::Value(Value::Int(2))),
-        ("large".into(), PropertyValue::Value(Value::Int(3))),
-        ("half".into(), PropertyValue::Value(Value::Double(0.5))),
-        ("gone".into(), PropertyValue::Removed),
-        ("RuleName".into(), PropertyValue::Text("r".into())),
-    ]);
+    let properties = Properties(
+        vec![
+            (system("To"), text("new")),
+            (system("ReplyTo"), PropertyValue::Removed),
+            (system("ContentType"), text("application/json")),
+            (system("PartitionKey"), text("key")),
+            ("small".into(), PropertyValue::Value(Value::Int(2))),
+            ("large".into(), PropertyValue::Value(Value::Int(3))),
+            ("half".into(), PropertyValue::Value(Value::Double(0.5))),
+            ("gone".into(), PropertyValue::Removed),
+            ("RuleName".into(), PropertyValue::Text("r".into())),
+        ]
+        .into(),
+    );
     for dialect in [Dialect::ServiceBus, Dialect::Plain] {
         let message =
             whole(&Stored { properties: properties.clone(), ..stored(payload.clone()) }, None, dialect);
@@ -404,7 +410,7 @@ fn keys_that_are_strings_are_symbols_for_service_bus_and_stay_for_plain_clients(
     let symbol = |bytes: &[u8]| bytes.windows(3).filter(|it| *it == [0xa3, 1, b'k']).count();
     let string = |bytes: &[u8]| bytes.windows(3).filter(|it| *it == [0xa1, 1, b'k']).count();
     for properties in
-        [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))])]
+        [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))].into())]
     {
         let stored = Stored { properties, ..stored(payload.clone()) };
         let error_text = whole(&stored, Some(&lock()), Dialect::ServiceBus);
@@ -449,7 +455,7 @@ fn decimals_have_the_form_that_service_bus_reads_and_stay_for_plain_clients() {
     let value = AnnotationValue::Raw(RawValue::first(&sent).unwrap());
     let payload = MessageBuilder::new().message_id("m").application_property("d", value).data(&sent).build();
     for properties in
-        [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))])]
+        [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))].into())]
     {
         let stored = Stored { properties, ..stored(payload.clone()) };
         for (dialect, expected) in [(Dialect::ServiceBus, &given), (Dialect::Plain, &sent)] {
