@@ -6,7 +6,7 @@
 
 mod changes;
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use amqp_codec::{
     message::{
@@ -310,21 +310,35 @@ fn write_changed_properties(out: &mut BytesMut, original: &[u8], changes: &Prope
 
 fn write_application_properties(out: &mut BytesMut, original: &[u8], additions: &Properties) {
     let ours = additions.0.iter().filter(|(name, _)| is_application_property(name));
-    // The latest of several values for one name counts.
     let mut latest: Vec<(&str, AnnotationValue<'_>)> = Vec::new();
     let mut removed: Vec<&str> = Vec::new();
-    for (name, value) in ours {
-        latest.retain(|(known, _)| *known != &**name);
-        removed.retain(|known| *known != &**name);
+    // The latest of several values for one name counts, so they are read from behind.
+    let many = additions.0.len() > COMPARED_MAX;
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (name, value) in ours.rev() {
+        let is_first = if many {
+            seen.insert(name)
+        } else {
+            #[cfg(test)]
+            tests::COMPARED.set(tests::COMPARED.get() + removed.len() + latest.len());
+            !removed.contains(&&**name) && latest.iter().all(|(known, _)| *known != &**name)
+        };
+        if !is_first {
+            continue;
+        }
         match changes::annotation(value) {
             Some(value) => latest.push((name, value)),
             None => removed.push(name),
         }
     }
+    latest.reverse();
     if application_properties_changed(out, Some(original), &latest, &removed).is_err() {
         out.extend_from_slice(original);
     }
 }
+
+/// Most names that are compared with one another; a set of them would take memory of its own for each delivery.
+const COMPARED_MAX: usize = 8;
 
 /// Neither an annotation nor a fixed field.
 fn is_application_property(name: &str) -> bool {

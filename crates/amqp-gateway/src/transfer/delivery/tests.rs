@@ -1,3 +1,5 @@
+use std::{cell::Cell, collections::BTreeMap};
+
 use amqp_codec::{
     message::MessageBuilder,
     raw::{MapView, RawMap, RawValue},
@@ -466,5 +468,44 @@ fn decimals_have_the_form_that_service_bus_reads_and_stay_for_plain_clients() {
             assert_eq!(sections.body.of(&message), Sections::scan(&payload).unwrap().body.of(&payload));
             assert_eq!(sections.check_contents(&message), Ok(()));
         }
+    }
+}
+
+thread_local! {
+    /// Names that were compared one by one.
+    pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+}
+
+#[test]
+fn the_latest_of_many_values_for_one_name_counts() {
+    let payload = MessageBuilder::new()
+        .application_property("00001", AnnotationValue::Int(1))
+        .application_property("kept", AnnotationValue::Int(1))
+        .data(b"x")
+        .build();
+    let original = Sections::scan(&payload).unwrap().application_properties.of(&payload).to_vec();
+    for (count, names) in [(3, 2), (8, 3), (9, 3), (9, 9), (100, 30), (20_000, 20_000), (20_000, 7000)] {
+        let name = |number: usize| format!("{:05}", number * 7919 % names);
+        let properties = (0..count).map(|number| {
+            let value = match number % 5 {
+                0 => PropertyValue::Removed,
+                _ => PropertyValue::Text(number.to_string().into()),
+            };
+            (name(number).into(), value)
+        });
+        let mut expected = vec![("kept".to_owned(), None)];
+        let last: BTreeMap<String, usize> = (0..count).map(|number| (name(number), number)).collect();
+        let mut last: Vec<(String, usize)> = last.into_iter().filter(|(_, number)| number % 5 != 0).collect();
+        last.sort_unstable_by_key(|(_, number)| *number);
+        expected.extend(last.into_iter().map(|(name, number)| (name, Some(number.to_string()))));
+        let mut out = BytesMut::new();
+        COMPARED.set(0);
+        write_application_properties(&mut out, &original, &Properties(properties.collect()));
+        assert!(COMPARED.get() <= 8 * 8, "{} comparisons for {count} values", COMPARED.get());
+        let view = MapView::of_section(&out).unwrap();
+        let found = view
+            .iter()
+            .map(|(name, value)| (name.as_str().unwrap().to_owned(), value.as_str().map(str::to_owned)));
+        assert!(found.eq(expected), "{count} values of {names} names");
     }
 }
