@@ -13,6 +13,7 @@ use amqp_codec::performative::{Begin, Disposition, End, Error, Flow, Transfer};
 use bytes::BytesMut;
 
 use crate::condition;
+use crate::config::Config;
 use crate::context::Context;
 use crate::delivery::{DelayedOutcome, DelayedOutcomes, PartialBytes, Payload};
 use crate::event::{Event, Origin};
@@ -34,6 +35,9 @@ pub(crate) struct Endpoints {
     /// Bytes of unfinished deliveries.
     partial_bytes: PartialBytes,
 }
+
+/// Most unsettled deliveries of a connection whose peer settles them, in those of a session.
+const UNSETTLED_WINDOWS: usize = 4;
 
 impl Endpoints {
     /// The session of an id, unless it is gone or has ended.
@@ -124,9 +128,17 @@ impl Endpoints {
         if !session.is_live() {
             return Ok(Event::work_lost(transfer.state.as_ref()));
         }
-        let mut limits = TransferContext { config: context.config, partial_bytes: &mut self.partial_bytes };
-        let result = session.on_transfer(&mut limits, transfer, payload);
+        let mut limits = TransferContext {
+            config: context.config,
+            partial_bytes: &mut self.partial_bytes,
+            left_to_peer: None,
+        };
+        let mut result = session.on_transfer(&mut limits, transfer, payload);
+        let left_to_peer = limits.left_to_peer;
         session.renew_window(context.config, context.output);
+        if let Some(handle) = left_to_peer {
+            result = self.check_unsettled(context.config, handle, transfer, result);
+        }
         match result {
             Ok(event) => Ok(event),
             Err(fault) => {
@@ -135,6 +147,30 @@ impl Endpoints {
                 Ok(None)
             }
         }
+    }
+
+    /// Refuses a delivery that its peer is to settle when the connection has too many: the peer may never do so, and each
+    /// session has a window of its own.
+    #[cold]
+    fn check_unsettled(
+        &self,
+        config: &Config,
+        handle: u32,
+        transfer: &mut Transfer,
+        result: Result<Option<Event>, Fault>,
+    ) -> Result<Option<Event>, Fault> {
+        let most = config.max_unsettled.saturating_mul(UNSETTLED_WINDOWS);
+        let unsettled: usize = self.sessions.iter().map(Session::unsettled_incoming).sum();
+        if unsettled <= most {
+            return result;
+        }
+        if let Some(Event::Transfer(delivery)) = result? {
+            // The handler of the fault reports the transaction.
+            transfer.state = delivery.state;
+        }
+        let text =
+            format!("connection has {unsettled} unsettled deliveries, the most it may have are {most}");
+        Err(Fault::link(handle, condition::RESOURCE_LIMIT_EXCEEDED, text))
     }
 
     /// Late dispositions of a session that has just ended do no harm.

@@ -21,7 +21,12 @@ pub(crate) struct TransferContext<'a> {
     pub(crate) config: &'a Config,
     /// Bytes of unfinished deliveries of the whole connection.
     pub(crate) partial_bytes: &'a mut PartialBytes,
+    /// Our handle of the link, where a session with many unsettled deliveries got one that is left to the peer to settle.
+    pub(crate) left_to_peer: Option<u32>,
 }
+
+/// Unsettled deliveries that a session may have whatever its connection has.
+const FREE_UNSETTLED: usize = 64;
 
 impl Session {
     /// Takes in a transfer; tells of the delivery that it completes.
@@ -107,6 +112,9 @@ impl Session {
                 .map_err(|e| tag_fault(handle, tag, e))?;
             if left_to_peer {
                 self.unsettled.leave_to_peer(id);
+                if self.unsettled.len() > FREE_UNSETTLED {
+                    context.left_to_peer = Some(handle);
+                }
             }
         }
         if transfer.more {
@@ -237,6 +245,11 @@ impl Session {
     ) {
         let Some(wire) = self.unsettled.wire_of(delivery.0) else { return };
         self.push_disposition(output, Role::Receiver, (wire, wire), false, Some(state));
+    }
+
+    /// Number of deliveries that were received and are unsettled.
+    pub(crate) fn unsettled_incoming(&self) -> usize {
+        self.unsettled.len()
     }
 
     /// Whether a delivery that was received is unsettled and came on the link of this handle.

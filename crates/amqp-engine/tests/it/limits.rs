@@ -1,7 +1,7 @@
-use amqp_codec::performative::{Close, DeliveryState, Detach, End, Flow, Open, Performative};
-use amqp_codec::types::Role;
+use amqp_codec::performative::{Attach, Close, DeliveryState, Detach, End, Flow, Open, Performative};
+use amqp_codec::types::{ReceiverSettleMode, Role};
 use amqp_engine::config::CONTROL_BACKLOG_HIGH;
-use amqp_engine::{Config, Event, Origin};
+use amqp_engine::{AttachReply, Config, Event, Origin};
 use bytes::Bytes;
 
 use crate::pair::*;
@@ -282,4 +282,48 @@ fn everything_pipelined_up_to_the_close_is_answered_in_order() {
     let events = pair.take_events();
     assert!(matches!(events[3], Event::Transfer(_)), "{events:?}");
     assert!(matches!(events[4], Event::Closed { by: Origin::Peer, .. }));
+}
+
+#[test]
+fn deliveries_that_their_peer_never_settles_are_bounded_for_all_sessions_together() {
+    const SESSIONS: u16 = 20;
+    let mut pair = Pair::begun(Config { max_unsettled: 100, ..plain() });
+    pair.answer = false;
+    let mut taken = 0;
+    for channel in 0..SESSIONS {
+        if channel > 0 {
+            pair.begin(channel);
+        }
+        let asked = Attach {
+            rcv_settle_mode: Some(ReceiverSettleMode::Second),
+            ..attach(&format!("l{channel}"), 0, Role::Sender)
+        };
+        pair.feed(&amqp(channel, asked));
+        let Event::LinkAttached { link, attach } = pair.take_event() else { panic!() };
+        pair.engine.accept_link(link, AttachReply { settles_second: true, ..AttachReply::echo(&attach) });
+        pair.engine.grant_credit(link, 1000);
+        pair.read();
+        pair.events.clear();
+        for id in 0..90 {
+            pair.feed(&amqp_with(channel, transfer(0, id), b"x"));
+        }
+        let got = pair.take_events();
+        let refused = got.iter().any(|event| matches!(event, Event::LinkDetached { by: Origin::Engine, .. }));
+        let came = got.iter().filter(|event| matches!(event, Event::Transfer(_))).count();
+        assert_eq!((came, refused), if taken < 360 { (90, false) } else { (64, true) }, "session {channel}");
+        let condition = detached_with(&pair.frames());
+        assert_eq!(condition.as_deref(), refused.then_some("amqp:resource-limit-exceeded"));
+        // A link that is detached takes its deliveries with it.
+        taken += if refused { 0 } else { came };
+    }
+    assert_eq!(taken, 360);
+    // Deliveries that the peer settles make room.
+    pair.feed(&amqp(0, disposition(Role::Sender, 0, 89, true)));
+    pair.read();
+    pair.events.clear();
+    for id in 90..180 {
+        pair.feed(&amqp_with(0, transfer(0, id), b"x"));
+    }
+    let came = pair.take_events().iter().filter(|event| matches!(event, Event::Transfer(_))).count();
+    assert_eq!(came, 90);
 }
