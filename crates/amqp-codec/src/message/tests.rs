@@ -347,9 +347,9 @@ fn many_additions_are_not_compared_with_each_entry() {
     let additions: Vec<_> = names[2000..].iter().map(|name| (&**name, AnnotationValue::Int(2))).collect();
     let removed: Vec<&str> = names[..500].iter().map(|name| &**name).collect();
     let mut out = BytesMut::new();
-    super::rewrite::COMPARISONS.set(0);
+    rewrite::COMPARISONS.set(0);
     message_annotations_changed(&mut out, Some(&annotations(&original)), &additions, &removed).unwrap();
-    let compared = super::rewrite::COMPARISONS.get();
+    let compared = rewrite::COMPARISONS.get();
     assert!((3000..3000 * 16).contains(&compared), "{compared} comparisons");
     let kept = names[500..2000].iter().map(|name| (name.clone(), 1));
     let expected: Vec<_> = kept.chain(names[2000..].iter().map(|name| (name.clone(), 2))).collect();

@@ -347,7 +347,7 @@ fn the_steps_of_patterns_with_holes_are_bounded_for_an_evaluation() {
     // At each place of the text, all letters of the pattern but the last fit.
     set.set_user("pattern", format!("%_{}b%", "a".repeat(letters - 4)).as_str().into());
     set.set_user("text", "a".repeat(MAX_TEXT_BYTES).as_str().into());
-    set.set_user("long", "a".repeat(8 * MAX_LIKE_STEPS as usize + 8).as_str().into());
+    set.set_user("long", "a".repeat(8 * 32 * MAX_TEXT_BYTES + 8).as_str().into());
     set.set_user("half", "a".repeat(MAX_TEXT_BYTES / 64).as_str().into());
     let run = |text: &str| read(text).matches_counted(&set, &mut || 0);
     assert_eq!(run("text LIKE pattern"), (Err(EvalError::TooManySteps), MAX_LIKE_STEPS));
