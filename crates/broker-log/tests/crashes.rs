@@ -480,6 +480,36 @@ fn a_crash_at_every_disk_call_of_a_recovery_loses_nothing_durable() {
     }
 }
 
+/// After a loss of power a recovery cuts off segments, which may be the only ones that know of the files used again.
+#[test]
+fn with_durability_os_a_recovery_that_ends_at_any_disk_call_leaves_a_journal_that_opens() {
+    let config = JournalConfig { durability: Durability::Os, ..config(0) };
+    for seed in 0..24 {
+        for off_after in 0.. {
+            let plan = Plan::new(seed, u64::MAX);
+            plan.change(|plan| plan.survivors = 32 * (seed % 8));
+            let mut world = World::new(plan.clone(), config).unwrap();
+            workload(&mut world, 30);
+            world.disk.crash();
+            plan.change(|plan| plan.off_at = plan.calls + off_after);
+            drop(open(&world.disk, world.config));
+            let used = plan.0.lock().unwrap();
+            let whole = used.calls <= used.off_at;
+            drop(used);
+            // The process was killed, or power was lost once more.
+            if off_after % 2 == 1 {
+                world.disk.crash();
+            }
+            plan.change(|plan| plan.off_at = u64::MAX);
+            let opened = open(&world.disk, world.config);
+            assert!(opened.is_ok(), "seed {seed}, after {off_after} calls: {:?}", opened.err());
+            if whole {
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn with_durability_os_a_killed_process_loses_nothing() {
     let config = JournalConfig { durability: Durability::Os, ..config(0) };

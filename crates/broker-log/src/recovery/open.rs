@@ -25,8 +25,7 @@ pub(crate) fn open(
     inventory: FileInventory,
     replay: Replay,
 ) -> Result<RecoveredState, RecoveryError> {
-    let mut opening = Opening { disk, config, inventory, replay };
-    opening.drop_cut_segments()?;
+    let opening = Opening { disk, config, inventory, replay };
     opening.settle()?;
     opening.begin()
 }
@@ -39,7 +38,8 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Takes the headers from segments behind a cut, so that they never count again.
+    /// Takes the headers from segments behind a cut, so that they never count again. That comes after the mark of this opening:
+    /// until then they may be the only ones that state the tail, and files before it may have been used again.
     fn drop_cut_segments(&mut self) -> Result<(), RecoveryError> {
         for present in std::mem::take(&mut self.replay.dropped) {
             let header = spare_header();
@@ -104,6 +104,7 @@ impl Opening<'_> {
             work::sync_now(self.disk, newest.file)?;
             writer.finish();
         }
+        self.drop_cut_segments()?;
         newest.end = writer.end;
         newest.file_bytes = newest.file_bytes.max(newest.end - newest.base);
         let (spares, next) = (self.inventory.spares, self.inventory.next_file);
