@@ -71,10 +71,7 @@ impl RealDisk {
     /// The same for the migration itself.
     pub(crate) fn open_in_migration(directory: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let directory = directory.into();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(FOLDER_MODE)
-            .create(&directory)
+        create_folders(&directory, &mut sync_folder)
             .map_err(|source| OpenError::Io { path: directory.clone(), source })?;
         let path = directory.join(LOCK_FILE);
         let lock = OpenOptions::new()
@@ -263,6 +260,26 @@ impl Disk for RealDisk {
         let space = statvfs(&self.inner.directory)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
+}
+
+/// Creates a folder, and those above it that are missing, so that they are there after a crash.
+fn create_folders(directory: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let missing: Vec<&Path> = directory
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(directory)?;
+    for folder in missing.into_iter().rev() {
+        match folder.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync(parent)?,
+            _ => sync(Path::new("."))?,
+        }
+    }
+    Ok(())
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 fn parse_name(name: &str) -> Option<FileId> {

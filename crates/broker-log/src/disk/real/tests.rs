@@ -50,6 +50,25 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
+fn the_parent_of_each_folder_that_is_created_is_synced() {
+    let scratch = Scratch::new();
+    let folder = scratch.0.join("a/b");
+    let mut synced = Vec::new();
+    let mut note = |parent: &Path| {
+        assert!(folder.exists(), "all are there before");
+        synced.push(parent.to_path_buf());
+        Ok(())
+    };
+    create_folders(&folder, &mut note).unwrap();
+    create_folders(&folder, &mut note).unwrap();
+    create_folders(&folder.join("c"), &mut note).unwrap();
+    let above = scratch.0.parent().unwrap().to_path_buf();
+    assert_eq!(synced, [above, scratch.0.clone(), scratch.0.join("a"), folder.clone()]);
+    let failed = create_folders(&folder.join("d"), &mut |_| Err(io::ErrorKind::Other.into()));
+    assert!(failed.is_err(), "a folder that may be gone after a crash is not used");
+}
+
+#[test]
 fn bytes_written_in_parts_are_read_in_one() {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
