@@ -89,7 +89,7 @@ impl Repair<'_> {
             work::sync_now(self.disk, segment.present.file)?;
         }
         for hole in missing {
-            self.bridge(&hole)?;
+            self.bridge(hole)?;
         }
         Ok(())
     }
@@ -110,12 +110,14 @@ impl Repair<'_> {
         if let Some(saved) = repair_batch(self.disk, segment, hole)? {
             return work::write_now(self.disk, present.file, offset, &saved.bytes);
         }
-        self.gap(present.file, &present.header, hole)
+        // It reaches to the next segment that is there, however far that is.
+        let (first, rest) = split(hole.clone());
+        self.gap(present.file, &present.header, &first)?;
+        rest.map_or(Ok(()), |rest| self.bridge(rest))
     }
 
     fn gap(&self, file: FileId, header: &SegmentHeader, hole: &Hole) -> Result<(), RecoveryError> {
-        // Segments are far shorter than 4 GiB. A hole that is not cannot be described and stays damaged.
-        let Ok(length) = u32::try_from(hole.to - hole.from) else { return Ok(()) };
+        let length = u32::try_from(hole.to - hole.from).expect("`split` has seen to that");
         let batch = BatchHeader {
             kind: BatchKind::Gap,
             flags: 0,
@@ -149,8 +151,18 @@ impl Repair<'_> {
         self.gap(present.file, &present.header, &hole)
     }
 
-    /// Puts an empty segment in place of a missing one.
-    fn bridge(&mut self, hole: &Hole) -> Result<(), RecoveryError> {
+    /// Puts empty segments in place of missing ones.
+    fn bridge(&mut self, hole: Hole) -> Result<(), RecoveryError> {
+        let mut left = Some(hole);
+        while let Some(hole) = left {
+            let (first, rest) = split(hole);
+            self.bridge_part(&first)?;
+            left = rest;
+        }
+        Ok(())
+    }
+
+    fn bridge_part(&mut self, hole: &Hole) -> Result<(), RecoveryError> {
         let file = FileId(self.verified.next_file);
         self.verified.next_file = self.verified.next_file.wrapping_add(1);
         let header = SegmentHeader {
@@ -162,9 +174,6 @@ impl Repair<'_> {
             previous: hole.before,
             resume: None,
         };
-        if u32::try_from(hole.to - hole.from).is_err() {
-            return Ok(());
-        }
         work::create(self.disk, file, HEADER).map_err(RecoveryError::from)?;
         work::write_now(self.disk, file, 0, &header.encode())?;
         let inside = Hole { from: hole.from + HEADER, before: header.chain(), ..hole.clone() };
@@ -226,6 +235,21 @@ impl Repair<'_> {
     }
 }
 
+/// The first part of a hole, of a length that a batch can state, and the rest.
+fn split(hole: Hole) -> (Hole, Option<Hole>) {
+    if hole.to - hole.from <= GAP_BYTES_MAX {
+        return (hole, None);
+    }
+    // The rest has room for a segment header and a gap.
+    let at = hole.from + GAP_BYTES_MAX.min(hole.to - hole.from - 2 * HEADER);
+    let first = Hole { to: at, after: BETWEEN, ..hole.clone() };
+    (first, Some(Hole { from: at, before: BETWEEN, ..hole }))
+}
+
+/// Longest gap in bytes: the length of a batch is a number of 32 bits.
+const GAP_BYTES_MAX: u64 = 1 << 31;
+/// Names the end of a gap that another one follows, in place of a checksum.
+const BETWEEN: u32 = 0;
 /// Written at once when a part of a file is erased.
 const ERASE_BYTES: u64 = 1 << 20;
 /// So often the same place can be kept.

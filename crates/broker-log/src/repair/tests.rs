@@ -1,6 +1,11 @@
 use crate::{
     DamageKind, Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
-    RepairPlan, check, format::BATCH_MAGIC, recover, repair, salvage::bad_sectors::BadSectors,
+    RepairPlan, check,
+    format::{BATCH_MAGIC, RecordHeader},
+    recover, repair,
+    salvage::bad_sectors::BadSectors,
+    segments::Segment,
+    writer::{Watermarks, Writer, WrittenBy},
 };
 
 type Records = Vec<(Position, Vec<u8>)>;
@@ -289,6 +294,49 @@ fn cut_bytes_are_kept_beside_the_journal() {
     let repaired = repair(&disk, RepairPlan::Cut).unwrap();
     let kept = disk.aside(&repaired.kept[0]).unwrap();
     assert_eq!(kept, damaged[batch..]);
+}
+
+/// A segment with one record at `base`, written behind batches that are missing.
+fn far_away(disk: &MemDisk, base: u64, tail: u64) -> (Position, Vec<u8>) {
+    let file = FileId(900);
+    let segment = Segment::begin(0, file, base, 3);
+    let mut writer = Writer::new(base, 77, 5_000);
+    let marks = Watermarks { synced: base, tail };
+    writer.begin_segment(&segment, marks, None, &WrittenBy::default());
+    let content = b"far away".to_vec();
+    let header = RecordHeader::of(segment.seed, 8, &content, &[]);
+    let at = writer.next_record(&segment);
+    writer.add_part(bytes::Bytes::copy_from_slice(&header.encode()));
+    writer.add_part(content.clone().into());
+    writer.add_record(&header);
+    writer.seal(&segment, marks);
+    disk.replace(file, writer.next_group(|_| true).unwrap().parts.concat());
+    (Position(at), content)
+}
+
+#[test]
+fn a_missing_stretch_of_any_length_is_bridged() {
+    const GIB: u64 = 1 << 30;
+    for length in [64 * 3, GIB, 2 * GIB, 2 * GIB + 64, 4 * GIB, 4 * GIB + 64, 4 * GIB + 128, 11 * GIB] {
+        // The newest segment is damaged at its end, and it is whole and sealed.
+        for whole in [false, true] {
+            let (disk, mut records) = filled();
+            let report = check(&disk).unwrap();
+            let end = if whole {
+                let newest = report.segments.last().unwrap();
+                disk.delete(newest.file).unwrap();
+                records.retain(|(at, _)| *at < newest.begin);
+                newest.begin.0
+            } else {
+                report.end.0
+            };
+            records.push(far_away(&disk, end + length, report.tail.0));
+            let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+            assert_eq!(repaired.before.losses.len(), 1, "{length}: {:?}", repaired.before);
+            assert!(repaired.after.losses.is_empty(), "{length}: {:?}", repaired.after);
+            assert_eq!(open(&disk).unwrap().1, records, "{length}, {whole}");
+        }
+    }
 }
 
 #[test]
