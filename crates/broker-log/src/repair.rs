@@ -4,14 +4,11 @@
 //! it leaves is a journal that [`crate::check`] finds whole.
 
 use crate::{
-    Disk, FileId, Position, RecoveryError, Report,
+    Disk, FileId, RecoveryError, Report,
     batch_repair::repair_batch,
     check::{check, missing_segments, report},
     file_inventory::SegmentFile,
-    format::{
-        BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, VERSION, encode_resume,
-        spare_header,
-    },
+    format::{BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, VERSION, encode_resume},
     salvage::SalvageDisk,
     segments::incarnation,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
@@ -23,8 +20,6 @@ use crate::{
 pub enum RepairPlan {
     /// Give up the damaged records and nothing else: what follows them stays.
     Skip,
-    /// Give up everything from the first damaged place on, for when what follows makes no sense without it.
-    Cut,
 }
 
 /// Result of a repair.
@@ -44,10 +39,9 @@ pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryErr
     let verified = verify_journal(&salvage)?;
     let before = report(&salvage, &verified)?;
     let mut repair = Repair { disk: &salvage, verified, kept: Vec::new() };
-    if let Some(first) = before.losses.first() {
+    if !before.losses.is_empty() {
         match plan {
             RepairPlan::Skip => repair.skip()?,
-            RepairPlan::Cut => repair.cut(first.damage.position)?,
         }
     }
     let kept = repair.kept;
@@ -181,36 +175,6 @@ impl Repair<'_> {
         work::sync_now(self.disk, file)
     }
 
-    /// Ends the journal at `position`.
-    fn cut(&mut self, position: Position) -> Result<(), RecoveryError> {
-        let segments = std::mem::take(&mut self.verified.segments);
-        for segment in segments.iter().rev() {
-            let (file, base) = (segment.present.file, segment.present.header.base);
-            let length = segment.present.length;
-            if base >= position.0 {
-                self.keep(&segment.present, 0, length)?;
-                work::write_now(self.disk, file, 0, &spare_header())?;
-                self.erase(file, HEADER, length)?;
-            } else if base + length > position.0 {
-                let offset = position.0 - base;
-                self.keep(&segment.present, offset, length - offset)?;
-                self.erase(file, offset, length)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn erase(&self, file: FileId, from: u64, to: u64) -> Result<(), RecoveryError> {
-        let zeros = vec![0; usize::try_from(ERASE_BYTES).unwrap_or_default()];
-        let mut at = from;
-        while at < to {
-            let length = usize::try_from((to - at).min(ERASE_BYTES)).unwrap_or_default();
-            work::write_now(self.disk, file, at, zeros.get(..length).unwrap_or_default())?;
-            at += length as u64;
-        }
-        work::sync_now(self.disk, file)
-    }
-
     /// Keeps bytes that are about to be overwritten.
     fn keep(&mut self, present: &SegmentFile, offset: u64, length: u64) -> Result<(), RecoveryError> {
         let file = present.file;
@@ -250,8 +214,6 @@ fn split(hole: Hole) -> (Hole, Option<Hole>) {
 const GAP_BYTES_MAX: u64 = 1 << 31;
 /// Names the end of a gap that another one follows, in place of a checksum.
 const BETWEEN: u32 = 0;
-/// Written at once when a part of a file is erased.
-const ERASE_BYTES: u64 = 1 << 20;
 /// So often the same place can be kept.
 const KEEP_ATTEMPTS: u32 = 1000;
 
