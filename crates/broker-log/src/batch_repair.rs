@@ -8,11 +8,11 @@ use bytes::Bytes;
 use crate::{
     Disk, RecoveryError,
     format::{
-        BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
-        RecordsChecksum, Seed, aligned, encode_resume,
+        BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER_LEN, RecordHeader, RecordsChecksum, Seed,
+        aligned, encode_resume,
     },
     scan::Records,
-    summary::{Entry, entries},
+    summary::lists_records,
     verify::{Hole, Segment},
 };
 
@@ -91,12 +91,4 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<RepairedBatch>
     bytes.append(&mut body);
     debug_assert!(bytes.len() >= HEADER_LEN + RECORD_HEADER_LEN, "at least one record is whole");
     Some(RepairedBatch { bytes, whole })
-}
-
-/// Whether these bytes read, to the last one, as the index of what the segment at `base` holds before `position`.
-pub(crate) fn lists_records(content: &[u8], base: u64, position: u64) -> bool {
-    let listed = |entry: Option<Entry<'_>>| {
-        entry.is_some_and(|entry| entry.at + RECORD_HEADER + u64::from(entry.length) <= position)
-    };
-    !content.is_empty() && entries(content, base).all(listed)
 }

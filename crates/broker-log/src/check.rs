@@ -7,7 +7,7 @@ use crate::{
     disk::BLOCK_BYTES,
     error::DamageKind,
     format::{BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER_LEN},
-    salvage::SalvageDisk,
+    readable_disk::ReadableDisk,
     summary,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
 };
@@ -64,13 +64,13 @@ pub struct Loss {
 
 /// Reads the whole journal and checks every checksum in it.
 pub fn check(disk: &dyn Disk) -> Result<Report, RecoveryError> {
-    let disk = SalvageDisk::new(disk);
+    let disk = ReadableDisk::new(disk);
     let verified = verify_journal(&disk)?;
     report(&disk, &verified)
 }
 
 /// Blocks that cannot be read are damage, whatever is in them.
-pub(crate) fn report(disk: &SalvageDisk<'_>, verified: &VerifiedJournal) -> Result<Report, RecoveryError> {
+pub(crate) fn report(disk: &ReadableDisk<'_>, verified: &VerifiedJournal) -> Result<Report, RecoveryError> {
     let mut losses = Vec::new();
     let mut unfinished = None;
     for hole in missing_segments(verified) {

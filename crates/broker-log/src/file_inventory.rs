@@ -8,7 +8,7 @@ use crate::{
     Disk, FileId, RecoveryError,
     format::{HEADER_LEN, NotASegment, SegmentHeader, VERSION},
     mark::Mark,
-    salvage::is_lost,
+    readable_disk::is_lost,
     scan::{ScanEnd, Scanner},
 };
 

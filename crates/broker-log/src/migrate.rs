@@ -12,8 +12,8 @@ use crate::{
     check::report,
     config::RECORD_BYTES_MAX,
     format::{BatchKind, VERSION_0_1},
+    readable_disk::ReadableDisk,
     recover,
-    salvage::SalvageDisk,
     scan::{ScanEnd, Scanner},
     verify::{Segment, VerifiedJournal, verify_journal},
 };
@@ -61,13 +61,13 @@ pub fn migrate<D: Disk + Clone + 'static, E>(
     config: JournalConfig,
     convert: ConvertIndex<'_, E>,
 ) -> Result<Migrated, MigrateError<E>> {
-    let salvage = SalvageDisk::new(from);
-    let verified = verify_journal(&salvage)?;
+    let readable = ReadableDisk::new(from);
+    let verified = verify_journal(&readable)?;
     let older = |segment: &Segment| segment.present.header.version == VERSION_0_1;
     if verified.segments.is_empty() || !verified.segments.iter().all(older) {
         return Err(MigrateError::NotOlder);
     }
-    let report = report(&salvage, &verified)?;
+    let report = report(&readable, &verified)?;
     if let Some(loss) = report.losses.into_iter().next() {
         return Err(MigrateError::Damaged(loss.damage));
     }

@@ -13,12 +13,12 @@ use crate::{
     error::DamageKind,
     file_inventory::{FileInventory, SegmentFile, inventory},
     orphans::orphans,
+    readable_disk::ReadableDisk,
     recovery::{
         live::{Live, Tip},
         open::open,
         replay::Replay,
     },
-    salvage::SalvageDisk,
     scan::Scanner,
 };
 
@@ -58,8 +58,8 @@ pub fn read<D: Disk + 'static>(
     inventory.demand_shard(config.shard)?;
     let unreadable = inventory.unreadable.first().map(|(_, _, error)| error.clone());
     let replay = match (replay(&disk, &config, &mut inventory, sink), unreadable) {
-        (Ok(replay), Some(error)) if may_go_on(&replay) => return Err(error),
-        // What is missing may lie there.
+        (Ok(replay), Some(error)) if may_lack_a_segment(&replay) => return Err(error),
+        // The part that is missing may lie there.
         (Err(RecoveryError::Damaged(_)), Some(error)) => return Err(error),
         (done, _) => done?,
     };
@@ -73,16 +73,16 @@ fn replay(
     sink: &mut dyn FnMut(Position, RecordView<'_>),
 ) -> Result<Replay, RecoveryError> {
     let tip = Tip::find(disk, inventory)?;
-    let orphans = orphans(&SalvageDisk::new(disk), inventory)?;
+    let orphans = orphans(&ReadableDisk::new(disk), inventory)?;
     let live = Live::select(inventory, &tip)?;
     let replay = Replay::run(disk, config, &live, &tip, sink)?;
     refuse_orphans(disk, &orphans, replay.end)?;
     Ok(replay)
 }
 
-/// Whether the journal may go on in a file whose first bytes cannot be read: one segment is begun only when the one before it is
+/// Whether a segment of the journal may lie in a file whose first bytes cannot be read: one segment is begun only when the one before it is
 /// sealed. Where the newest is not, such a file holds nothing that matters: it lies before the tail, or is a spare.
-fn may_go_on(replay: &Replay) -> bool {
+fn may_lack_a_segment(replay: &Replay) -> bool {
     replay.segments.is_empty() || replay.sealed || !replay.dropped.is_empty()
 }
 
@@ -102,7 +102,7 @@ fn refuse_orphans(disk: &dyn Disk, orphans: &[SegmentFile], end: u64) -> Result<
     for orphan in orphans {
         let header = &orphan.header;
         let claimed = Scanner::new(orphan.file, header, orphan.length)
-            .claims_from(&SalvageDisk::new(disk), header.base)?;
+            .claims_from(&ReadableDisk::new(disk), header.base)?;
         if claimed > end {
             return Err(RecoveryError::Damaged(Damage {
                 file: Some(orphan.file),

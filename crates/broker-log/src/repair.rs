@@ -9,7 +9,7 @@ use crate::{
     check::{check, missing_segments, report},
     file_inventory::SegmentFile,
     format::{BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, VERSION, encode_resume},
-    salvage::SalvageDisk,
+    readable_disk::ReadableDisk,
     segments::incarnation,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
     work,
@@ -35,17 +35,17 @@ pub struct Repaired {
 
 /// Repairs the journal by `plan`. A journal without damage is left alone.
 pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryError> {
-    let salvage = SalvageDisk::new(disk);
-    let verified = verify_journal(&salvage)?;
-    let before = report(&salvage, &verified)?;
-    let mut repair = Repair { disk: &salvage, verified, kept: Vec::new() };
+    let readable = ReadableDisk::new(disk);
+    let verified = verify_journal(&readable)?;
+    let before = report(&readable, &verified)?;
+    let mut repair = Repair { disk: &readable, verified, kept: Vec::new() };
     if !before.losses.is_empty() {
         match plan {
             RepairPlan::Skip => repair.skip()?,
         }
     }
     let kept = repair.kept;
-    salvage.rewrite_unreadable()?;
+    readable.rewrite_unreadable()?;
     Ok(Repaired { before, after: check(disk)?, kept })
 }
 

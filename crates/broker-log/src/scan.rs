@@ -99,7 +99,7 @@ impl From<RecoveryError> for ScanEnd {
     }
 }
 
-/// What lies behind the scanner's position, as far as that is held.
+/// The next intact batch behind the scanner's position, as far as the bytes there are held.
 #[derive(Debug)]
 pub(crate) enum Follows {
     /// An intact batch, which names this checksum of the one before it.

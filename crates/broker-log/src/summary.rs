@@ -114,5 +114,13 @@ const ENTRY_BYTES: usize = 12;
 /// A summary takes at most one part in this many of a segment.
 const SHARE: u64 = 4;
 
+/// Whether these bytes read, to the last one, as the index of what the segment at `base` holds before `position`.
+pub(crate) fn lists_records(content: &[u8], base: u64, position: u64) -> bool {
+    let listed = |entry: Option<Entry<'_>>| {
+        entry.is_some_and(|entry| entry.at + RECORD_HEADER + u64::from(entry.length) <= position)
+    };
+    !content.is_empty() && entries(content, base).all(listed)
+}
+
 #[cfg(test)]
 mod tests;

@@ -9,11 +9,11 @@ use bytes::Bytes;
 
 use crate::{
     Disk, FileId, Position, ReadError, RecoveryError,
-    batch_repair::lists_records,
     error::DamageKind,
     format::{BatchHeader, BatchKind, HEADER, HEADER_LEN, SegmentHeader, VERSION},
     scan::{Batch, Follows, PIECE_BYTES, Records, ScanEnd, Scanner},
     segments::Segment,
+    summary::lists_records,
 };
 
 /// One read of the segment that is compacted.

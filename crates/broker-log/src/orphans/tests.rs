@@ -50,7 +50,7 @@ fn forged(base: u64, offset: u64) -> Vec<u8> {
 }
 
 /// A journal in whose segments each record holds a batch that a client forged, which lies at a place where batches may begin.
-/// Where it says it lies is `base` and its true offset.
+/// It says that it lies at its true offset of a segment at `base`.
 fn with_forged_payloads(base: u64) -> (MemDisk, Vec<Vec<u8>>) {
     let disk = MemDisk::new();
     let (mut journal, _) = open(&disk).unwrap();

@@ -2,8 +2,8 @@ use crate::{
     DamageKind, Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
     RepairPlan, check,
     format::{BATCH_MAGIC, RecordHeader},
+    readable_disk::bad_sectors::BadSectors,
     recover, repair,
-    salvage::bad_sectors::BadSectors,
     segments::Segment,
     writer::{Watermarks, Writer, WrittenBy},
 };

@@ -17,7 +17,7 @@ fn spoiled() -> BadSectors {
 #[test]
 fn an_unreadable_block_is_zeros_and_no_other_is() {
     let bad = spoiled();
-    let disk = SalvageDisk::new(&bad);
+    let disk = ReadableDisk::new(&bad);
     let mut buffer = vec![9; 5 * BLOCK_BYTES];
     assert_eq!(disk.read_at(FILE, 0, &mut buffer).unwrap(), 3 * BLOCK_BYTES + 100);
     for (block, expected) in [(0, 1), (1, 0), (2, 3)] {
@@ -32,7 +32,7 @@ fn an_unreadable_block_is_zeros_and_no_other_is() {
 #[test]
 fn what_is_written_into_an_unreadable_block_is_written_with_the_rest_of_it() {
     let bad = spoiled();
-    let disk = SalvageDisk::new(&bad);
+    let disk = ReadableDisk::new(&bad);
     disk.read_at(FILE, 0, &mut [0; 2 * BLOCK_BYTES]).unwrap();
     disk.write_at(FILE, 4_000, &[IoSlice::new(&[7; 100]), IoSlice::new(&[8; 50])]).unwrap();
     assert_eq!((bad.count_bad(), disk.unreadable().len()), (0, 0));
@@ -45,12 +45,12 @@ fn what_is_written_into_an_unreadable_block_is_written_with_the_rest_of_it() {
 #[test]
 fn a_block_that_can_be_read_again_is_not_overwritten() {
     let bad = spoiled();
-    let disk = SalvageDisk::new(&bad);
+    let disk = ReadableDisk::new(&bad);
     disk.read_at(FILE, 0, &mut [0; 2 * BLOCK_BYTES]).unwrap();
     bad.disk.write_at(FILE, 0, &[IoSlice::new(&[5])]).unwrap();
     let other = BadSectors::new(bad.disk.clone());
     let healed =
-        SalvageDisk { disk: &other, unreadable: Mutex::new(disk.unreadable().into_iter().collect()) };
+        ReadableDisk { disk: &other, unreadable: Mutex::new(disk.unreadable().into_iter().collect()) };
     let error = healed.rewrite_unreadable().unwrap_err().to_string();
     assert!(error.contains("00000003.segment") && error.contains("offset 4096"), "{error}");
     assert_eq!(bad.disk.contents(FILE).unwrap()[BLOCK_BYTES], 2);
@@ -61,7 +61,7 @@ fn a_block_that_can_be_read_again_is_not_overwritten() {
 #[test]
 fn other_errors_than_a_lost_block_are_passed_on() {
     let bad = spoiled();
-    let disk = SalvageDisk::new(&bad);
+    let disk = ReadableDisk::new(&bad);
     let error = disk.read_at(FileId(8), 0, &mut [0; 10]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     for (code, lost) in [(5, true), (61, true), (74, true), (117, true), (84, true), (24, false), (12, false)]

@@ -9,17 +9,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{Disk, FileId, RecoveryError, disk::BLOCK_BYTES, work};
+use crate::{Disk, FileId, RecoveryError, disk::BLOCK_BYTES};
 
 /// The disk below, as far as it can be read.
 #[derive(Debug)]
-pub(crate) struct SalvageDisk<'a> {
+pub(crate) struct ReadableDisk<'a> {
     disk: &'a dyn Disk,
     /// Blocks that cannot be read, with their offsets.
     unreadable: Mutex<BTreeSet<(FileId, u64)>>,
 }
 
-impl<'a> SalvageDisk<'a> {
+impl<'a> ReadableDisk<'a> {
     pub(crate) fn new(disk: &'a dyn Disk) -> Self {
         Self { disk, unreadable: Mutex::default() }
     }
@@ -38,8 +38,9 @@ impl<'a> SalvageDisk<'a> {
                     io::Error::other("a block that could not be read can be read now: check the disk");
                 return Err(RecoveryError::read(file, offset, &error));
             }
-            work::write_now(self, file, offset, &block)?;
-            work::sync_now(self, file)?;
+            self.write_at(file, offset, &[IoSlice::new(&block)])
+                .map_err(|error| RecoveryError::disk("writing", Some(file), &error))?;
+            self.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))?;
         }
         Ok(())
     }
@@ -81,7 +82,7 @@ pub(crate) fn is_lost(error: &io::Error) -> bool {
 /// `EIO`, and what file systems and disks say of a wrong checksum or a bad sector: `EBADMSG`, `EUCLEAN`, `ENODATA`, `EILSEQ`.
 const LOST: [i32; 5] = [5, 74, 117, 61, 84];
 
-impl Disk for SalvageDisk<'_> {
+impl Disk for ReadableDisk<'_> {
     fn list(&self) -> io::Result<Vec<(FileId, u64)>> {
         self.disk.list()
     }
