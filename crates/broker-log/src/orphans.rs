@@ -15,7 +15,19 @@ use crate::{
 /// The orphans among the files whose first bytes say nothing, by position.
 pub(crate) fn orphans(disk: &dyn Disk, inventory: &FileInventory) -> Result<Vec<SegmentFile>, RecoveryError> {
     let unreadable = inventory.unreadable.iter().map(|(file, length, _)| (*file, *length));
-    let mut files: Vec<_> = inventory.unknown.iter().copied().chain(unreadable).collect();
+    // To learn where the known segments end takes reading them, and most often such a file is all zeros.
+    let mut files = Vec::new();
+    for (file, length) in inventory.unknown.iter().copied().chain(unreadable) {
+        let mut has_batch = false;
+        let mut note = |_: &SegmentHeader| {
+            has_batch = true;
+            Ok(false)
+        };
+        Scanner::orphan(disk, file, length, &mut note)?;
+        if has_batch {
+            files.push((file, length));
+        }
+    }
     if files.is_empty() {
         return Ok(Vec::new());
     }

@@ -141,6 +141,20 @@ fn a_forged_batch_in_a_file_that_holds_nothing_does_not_keep_a_journal_from_open
 }
 
 #[test]
+fn for_a_file_of_zeros_no_segment_is_read() {
+    let (disk, _) = with_forged_payloads(1 << 30);
+    let (zeros, length) = (FileId(70), 3 * 4096);
+    disk.replace(zeros, vec![0; length]);
+    let files = inventory(&disk).unwrap();
+    assert_eq!(files.unknown, [(zeros, length as u64)]);
+    for present in &files.segments {
+        // A read of it would fail.
+        disk.delete(present.file).unwrap();
+    }
+    assert!(orphans(&disk, &files).unwrap().is_empty());
+}
+
+#[test]
 fn segments_without_headers_are_found_one_behind_the_other() {
     let (disk, records) = with_forged_payloads(1 << 30);
     for segment in check(&disk).unwrap().segments {
