@@ -58,5 +58,5 @@ pub use position::{FileId, Position};
 pub use read_ahead::{Read, ReadId};
 pub use record_view::RecordView;
 pub use recovery::{ReadJournal, read, recover};
-pub use repair::{RepairPlan, Repaired, repair};
+pub use repair::{Repaired, repair};
 pub use work::{DiskWorker, IoDone, IoRequest};

@@ -15,13 +15,6 @@ use crate::{
     work,
 };
 
-/// Repair that the operator chose.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RepairPlan {
-    /// Give up the damaged records and nothing else: what follows them stays.
-    Skip,
-}
-
 /// Result of a repair.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Repaired {
@@ -33,16 +26,15 @@ pub struct Repaired {
     pub kept: Vec<String>,
 }
 
-/// Repairs the journal by `plan`. A journal without damage is left alone.
-pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryError> {
+/// Repairs the journal: gives up the damaged records and nothing else, so that what follows them stays. A journal without damage
+/// is left alone.
+pub fn repair(disk: &dyn Disk) -> Result<Repaired, RecoveryError> {
     let readable = ReadableDisk::new(disk);
     let verified = verify_journal(&readable)?;
     let before = report(&readable, &verified)?;
     let mut repair = Repair { disk: &readable, verified, kept: Vec::new() };
     if !before.losses.is_empty() {
-        match plan {
-            RepairPlan::Skip => repair.skip()?,
-        }
+        repair.skip()?;
     }
     let kept = repair.kept;
     readable.rewrite_unreadable()?;

@@ -12,8 +12,8 @@
 use std::{fs, path::Path};
 
 use broker_log::{
-    Disk, DiskWorker, FileId, JournalConfig, MemDisk, MigrateError, NewerPart, RecoveryError, RepairPlan,
-    check, migrate, recover, repair,
+    Disk, DiskWorker, FileId, JournalConfig, MemDisk, MigrateError, NewerPart, RecoveryError, check, migrate,
+    recover, repair,
 };
 use crc32c::{crc32c, crc32c_append};
 
@@ -200,7 +200,7 @@ fn unchanged(index: &[u8]) -> Result<Vec<u8>, String> {
 fn is_refused_by_readers_of_all(disk: &MemDisk, refusal: &RecoveryError, case: &str) {
     let before = contents(disk);
     assert_eq!(check(disk).as_ref(), Err(refusal), "{case}: check");
-    assert_eq!(repair(disk, RepairPlan::Skip).as_ref(), Err(refusal), "{case}: repair");
+    assert_eq!(repair(disk).as_ref(), Err(refusal), "{case}: repair");
     let to = MemDisk::new();
     let migrated = migrate(disk, to.clone(), config(), &mut unchanged);
     assert_eq!(migrated, Err(MigrateError::Journal(refusal.clone())), "{case}: migrate");

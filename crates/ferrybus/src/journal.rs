@@ -7,9 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use broker_log::{
-    JournalConfig, Loss, MigrateFolderError, OpenError, RealDisk, RecoveryError, RepairPlan, Report,
-};
+use broker_log::{JournalConfig, Loss, MigrateFolderError, OpenError, RealDisk, RecoveryError, Report};
 use serde_json::{Value, json};
 
 use crate::{arguments::JournalArguments, failure::Failure, output};
@@ -56,7 +54,7 @@ pub(crate) fn repair(arguments: &JournalArguments, really: bool) -> Result<(), F
 
 fn repair_now(arguments: &JournalArguments, disk: &RealDisk) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let done = broker_log::repair(disk, RepairPlan::Skip).map_err(|error| unreadable(folder, &error))?;
+    let done = broker_log::repair(disk).map_err(|error| unreadable(folder, &error))?;
     let kept: Vec<PathBuf> = done.kept.iter().map(|name| folder.join(name)).collect();
     let repaired = !done.before.losses.is_empty() && done.after.losses.is_empty();
     if arguments.json {

@@ -1,6 +1,6 @@
 //! Arbitrary files: recovery and check never panic; what opens goes on, and opens again with the same records.
 
-use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, RepairPlan, check, recover, repair};
+use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, check, recover, repair};
 
 /// Panics when the demand is not met.
 pub(crate) fn demand(bytes: &[u8]) {
@@ -20,7 +20,7 @@ fn exercise(disk: &MemDisk) {
     let report = check(disk);
     let copy = disk.snapshot();
     if report.is_ok_and(|report| !report.losses.is_empty()) {
-        drop(repair(&copy, RepairPlan::Skip));
+        drop(repair(&copy));
         drop(recover(copy, config, &mut |_, record| drop(record.full())));
     }
     let mut records = 0_usize;

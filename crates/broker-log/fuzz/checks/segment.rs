@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, RepairPlan, check, recover, repair};
+use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, check, recover, repair};
 
 /// Of a segment.
 const HEADER_BYTES: usize = 64;
@@ -45,7 +45,7 @@ pub(crate) fn demand(damage: &[u8]) {
     };
     drop(check(&disk));
     let copy = disk.snapshot();
-    if repair(&copy, RepairPlan::Skip).is_ok() {
+    if repair(&copy).is_ok() {
         drop(recover(copy, config, &mut sink));
     }
     drop(recover(disk, config, &mut sink));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    DiskWorker, Journal, JournalConfig, MemDisk, RepairPlan, check,
+    DiskWorker, Journal, JournalConfig, MemDisk, check,
     file_inventory::inventory,
     format::{BATCH_MAGIC, RecordHeader, RecordsChecksum, Seed},
     recover, repair,
@@ -110,7 +110,7 @@ fn a_forged_batch_gives_a_segment_whose_first_sector_is_lost_no_other_identity()
             assert_eq!(report.segments[number].begin, segment.begin, "{case}");
             assert_eq!((report.tail, report.end), (before.tail, before.end), "{case}");
             assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))), "{case}");
-            let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+            let repaired = repair(&disk).unwrap();
             assert!(repaired.after.losses.is_empty(), "{case}: {:?}", repaired.after);
             let (_, found) = open(&disk).unwrap();
             assert!(found.len() >= records.len() - 2, "{case}: {} of {}", found.len(), records.len());
@@ -163,6 +163,6 @@ fn segments_without_headers_are_found_one_behind_the_other() {
         disk.replace(segment.file, contents);
     }
     assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))));
-    repair(&disk, RepairPlan::Skip).unwrap();
+    repair(&disk).unwrap();
     assert_eq!(open(&disk).unwrap().1, records);
 }

@@ -1,6 +1,5 @@
 use crate::{
-    DamageKind, Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
-    RepairPlan, check,
+    DamageKind, Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError, check,
     format::{BATCH_MAGIC, RecordHeader},
     readable_disk::bad_sectors::BadSectors,
     recover, repair,
@@ -87,7 +86,7 @@ fn an_intact_journal_is_reported_whole_and_left_alone() {
     assert!(report.losses.is_empty() && report.unfinished.is_none());
     assert!(report.segments.iter().rev().skip(1).all(|segment| segment.has_summary));
     let before: Vec<_> = disk.list().unwrap().into_iter().map(|(file, _)| disk.contents(file)).collect();
-    let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+    let repaired = repair(&disk).unwrap();
     assert_eq!((repaired.before, repaired.kept.len()), (report, 0));
     let after: Vec<_> = disk.list().unwrap().into_iter().map(|(file, _)| disk.contents(file)).collect();
     assert_eq!(before, after);
@@ -138,7 +137,7 @@ fn a_flipped_bit_costs_one_record_and_no_other() {
         assert_eq!((loss.records, loss.savable), (Some(3), 2), "{victim}: {loss:?}");
         assert!(loss.damage.position <= at && at < loss.to);
         assert_eq!(loss.damage.file, Some(file));
-        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        let repaired = repair(&disk).unwrap();
         assert!(repaired.after.losses.is_empty(), "{victim}: {:?}", repaired.after);
         assert_eq!(repaired.after.lost_records, 1);
         assert!(!repaired.kept.is_empty());
@@ -168,7 +167,7 @@ fn a_summary_that_calls_itself_data_is_not_shown_as_a_record() {
         disk.replace(segment.file, contents);
     }
     assert!(changed > 2, "{changed}");
-    repair(&disk, RepairPlan::Skip).unwrap();
+    repair(&disk).unwrap();
     assert_eq!(open(&disk).unwrap().1, records);
 }
 
@@ -191,7 +190,7 @@ fn a_destroyed_batch_header_costs_its_batch_and_no_other() {
         let (disk, records) = filled();
         let (file, offset) = place(&disk, records[victim].0);
         zero(&disk, file, batch_before(&disk, file, offset), 64);
-        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        let repaired = repair(&disk).unwrap();
         assert!(repaired.after.losses.is_empty(), "{:?}", repaired.after);
         let (_, found) = open(&disk).unwrap();
         let expected: Records = records
@@ -212,7 +211,7 @@ fn a_destroyed_segment_header_costs_nothing() {
         let segment = check(&disk).unwrap().segments[number].clone();
         zero(&disk, segment.file, 0, 64);
         assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))), "{number}");
-        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        let repaired = repair(&disk).unwrap();
         assert_eq!(repaired.before.losses.len(), 1, "{number}: {:?}", repaired.before);
         assert!(repaired.after.losses.is_empty(), "{number}: {:?}", repaired.after);
         assert_eq!(open(&disk).unwrap().1, records, "{number}");
@@ -225,7 +224,7 @@ fn the_newest_segment_with_a_destroyed_header_is_refused_not_forgotten() {
     let segment = check(&disk).unwrap().segments.last().unwrap().clone();
     zero(&disk, segment.file, 0, 64);
     assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))));
-    repair(&disk, RepairPlan::Skip).unwrap();
+    repair(&disk).unwrap();
     assert_eq!(open(&disk).unwrap().1, records);
 }
 
@@ -236,7 +235,7 @@ fn a_missing_segment_costs_its_records_and_no_others() {
         let segment = check(&disk).unwrap().segments[number].clone();
         disk.delete(segment.file).unwrap();
         assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))), "{number}");
-        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        let repaired = repair(&disk).unwrap();
         assert!(repaired.after.losses.is_empty(), "{number}: {:?}", repaired.after);
         let (_, found) = open(&disk).unwrap();
         let expected: Records =
@@ -254,7 +253,7 @@ fn a_damaged_summary_is_not_needed() {
     flip(&disk, segment.file, summary + 90);
     // The chain through the summary is broken: that is damage, and nothing is lost by it.
     assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))));
-    let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+    let repaired = repair(&disk).unwrap();
     assert!(repaired.after.losses.is_empty(), "{:?}", repaired.after);
     assert_eq!(open(&disk).unwrap().1, records);
 }
@@ -266,7 +265,7 @@ fn what_a_repair_overwrites_is_kept_beside_the_journal() {
     flip(&disk, file, offset + 40);
     let batch = batch_before(&disk, file, offset);
     let damaged = disk.contents(file).unwrap();
-    let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+    let repaired = repair(&disk).unwrap();
     assert_eq!(repaired.kept, [format!("{file}-{batch}-0.cut")]);
     let kept = disk.aside(&repaired.kept[0]).unwrap();
     assert!(kept.len() > 300 && kept == damaged[batch..batch + kept.len()]);
@@ -307,7 +306,7 @@ fn a_missing_stretch_of_any_length_is_bridged() {
                 report.end.0
             };
             records.push(far_away(&disk, end + length, report.tail.0));
-            let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+            let repaired = repair(&disk).unwrap();
             assert_eq!(repaired.before.losses.len(), 1, "{length}: {:?}", repaired.before);
             assert!(repaired.after.losses.is_empty(), "{length}: {:?}", repaired.after);
             assert_eq!(open(&disk).unwrap().1, records, "{length}, {whole}");
@@ -336,7 +335,7 @@ fn an_unreadable_sector_costs_the_batches_in_it_and_no_others() {
                 report.losses.iter().find(|loss| loss.damage.fault == DamageKind::Unreadable).unwrap();
             assert_eq!(named.damage.file, Some(file), "{case}");
             assert!(named.damage.offset < (block + 1) * 4096, "{case}: {named:?}");
-            let repaired = repair(&bad, RepairPlan::Skip).unwrap();
+            let repaired = repair(&bad).unwrap();
             assert!(repaired.after.losses.is_empty() && bad.count_bad() == 0, "{case}: {:?}", repaired.after);
             let (_, found) = open(&disk).unwrap();
             let begin = segment.map(|segment| segment.begin.0 + block * 4096);

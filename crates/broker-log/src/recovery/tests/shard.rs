@@ -99,7 +99,7 @@ fn a_segment_without_a_mark_that_can_be_read_is_of_no_other_shard() {
     let mut bytes = disk.contents(first.file).unwrap();
     bytes[HEADER_LEN + 80] ^= 1;
     disk.replace(first.file, bytes);
-    crate::repair(&disk, crate::RepairPlan::Skip).unwrap();
+    crate::repair(&disk).unwrap();
     assert!(inventory(&disk).unwrap().segments[0].mark.is_none());
     assert_eq!(open_as(&disk, of(1, 77)).unwrap().len(), 60);
     // The others still say it.
