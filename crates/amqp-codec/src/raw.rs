@@ -174,7 +174,7 @@ impl<'a> RawValue<'a> {
         Some(ListIter { left: fields.left(), items: fields.remaining() })
     }
 
-    /// How many items a list or an array says that it has. Read it before [`Self::to_items`], whose cost grows with it.
+    /// The number of items that a list or an array says to have. [`Self::to_items`] costs as much memory and work.
     pub fn item_count(self) -> Option<usize> {
         let count = match self.as_list() {
             Some(list) => list.left,

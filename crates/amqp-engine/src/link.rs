@@ -18,7 +18,7 @@ mod sender;
 use amqp_codec::performative::Attach;
 use amqp_codec::types::{ReceiverSettleMode, Role, SenderSettleMode};
 
-pub(crate) use name::LinkName;
+pub(crate) use name::NameDigest;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
@@ -31,7 +31,8 @@ pub(crate) struct Link {
     pub(crate) key: LinkKey,
     /// The handle the peer sends.
     pub(crate) remote_handle: u32,
-    pub(crate) name: LinkName,
+    pub(crate) name: Box<str>,
+    pub(crate) name_digest: NameDigest,
     pub(crate) state: LinkState,
     pub(crate) end: LinkEnd,
     pub(crate) snd_settle_mode: SenderSettleMode,
@@ -65,7 +66,7 @@ pub(crate) enum LinkEnd {
 
 impl Link {
     /// Our end of a link that the peer attaches.
-    pub(crate) fn new(key: LinkKey, attach: &Attach, max_message_size: u64) -> Self {
+    pub(crate) fn new(key: LinkKey, attach: &Attach, name_digest: NameDigest, max_message_size: u64) -> Self {
         let end = match attach.role {
             Role::Sender => {
                 LinkEnd::Receiver(Receiver::new(attach.initial_delivery_count.unwrap_or(0), max_message_size))
@@ -75,7 +76,8 @@ impl Link {
         Self {
             key,
             remote_handle: attach.handle,
-            name: LinkName::new(attach.name.as_str()),
+            name: attach.name.as_str().into(),
+            name_digest,
             state: LinkState::Pending(Box::new(attach.clone())),
             end,
             snd_settle_mode: attach.snd_settle_mode.unwrap_or_default(),
@@ -90,6 +92,11 @@ impl Link {
             LinkEnd::Sender(_) => Role::Sender,
             LinkEnd::Receiver(_) => Role::Receiver,
         }
+    }
+
+    /// Whether this is its name.
+    pub(crate) fn is_named(&self, name: &str, digest: NameDigest) -> bool {
+        name::is_same((self.name_digest, &self.name), (digest, name))
     }
 
     /// Whether our detach is not yet out.

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::event::{Event, Origin};
 use crate::fault::{Failure, Fault};
 use crate::ids::LinkKey;
-use crate::link::{Link, LinkEnd, LinkName, LinkState};
+use crate::link::{Link, LinkEnd, LinkState, NameDigest};
 use crate::output::shorten;
 
 /// Longest name of a link, in bytes. The SDK for Rust has the longest: up to 421.
@@ -50,8 +50,9 @@ impl Endpoints {
         };
         let key = LinkKey { session: session.id(), handle, generation: self.generations.next() };
         let refusal = attach_refusal(attach, link_count, context.config.max_links);
-        self.steal(context, attach)?;
-        let link = Link::new(key, attach, context.config.max_message_size);
+        let digest = NameDigest::of(context.config.hash_seed, attach.name.as_str());
+        self.steal(context, attach, digest)?;
+        let link = Link::new(key, attach, digest, context.config.max_message_size);
         let Some(session) = self.sessions.get_mut(key.session) else { return Ok(()) };
         session.links_mut().insert(link);
         if let Some(error) = refusal {
@@ -68,11 +69,16 @@ impl Endpoints {
     }
 
     /// A link of the same name and direction loses to the new one (2.6.1).
-    fn steal(&mut self, context: &mut Context<'_>, attach: &Attach) -> Result<(), Failure> {
-        let name = LinkName::new(attach.name.as_str());
+    fn steal(
+        &mut self,
+        context: &mut Context<'_>,
+        attach: &Attach,
+        digest: NameDigest,
+    ) -> Result<(), Failure> {
+        let name = attach.name.as_str();
         let stolen = self.sessions.iter().filter(|session| session.is_live()).find_map(|session| {
             session.links().iter().find_map(|link| {
-                let same = link.is_live() && link.role() != attach.role && link.name.is(&name);
+                let same = link.is_live() && link.role() != attach.role && link.is_named(name, digest);
                 same.then_some(link.key)
             })
         });
@@ -143,7 +149,7 @@ impl Endpoints {
         let Some(found) = self.sessions.link_mut(link) else { return Ok(false) };
         found.state = LinkState::Detached { had_deliveries: !refused && found.role() == Role::Sender };
         // The peer may never answer, and may have attached many links with long names.
-        found.name = LinkName::default();
+        found.name = Box::default();
         push_detach(context, link, true, error);
         Ok(true)
     }

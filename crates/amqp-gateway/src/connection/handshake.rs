@@ -43,6 +43,7 @@ pub(crate) fn engine_config(
             ("version", AnnotationValue::Str(env!("CARGO_PKG_VERSION"))),
         ])),
         error_note: note,
+        hash_seed: config.dynamic_nodes.hash_seed(),
         ..Config::default()
     })
 }

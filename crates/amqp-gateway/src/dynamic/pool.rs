@@ -99,6 +99,13 @@ impl DynamicNodePool {
         let (half, _) = digest.split_first_chunk::<16>().expect("the digest has 32 bytes");
         u128::from_be_bytes(*half)
     }
+
+    /// Seed of the hashes of what peers name, which nobody can tell without the key.
+    pub(crate) fn hash_seed(&self) -> u64 {
+        let digest = Sha256::new().chain_update(self.server.key).chain_update(b"names").finalize();
+        let (front, _) = digest.split_first_chunk::<8>().expect("the digest has 32 bytes");
+        u64::from_be_bytes(*front)
+    }
 }
 
 impl Default for DynamicNodePool {

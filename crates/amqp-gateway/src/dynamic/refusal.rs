@@ -2,7 +2,8 @@
 //!
 //! Invariant: for a refused request no node was created and none is counted.
 
-use super::request::DISTRIBUTION_MODES_MAX;
+/// Most distribution modes of a request. AMQP 1.0 defines two (messaging 3.5.7).
+pub(super) const DISTRIBUTION_MODES_MAX: usize = 16;
 
 /// Reason for which a dynamic node is not created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

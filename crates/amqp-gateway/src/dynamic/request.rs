@@ -10,13 +10,11 @@ use amqp_codec::{
 use broker_core::{DynamicNode, EntityKind, LifetimePolicy, NodeKind};
 use bytes::BytesMut;
 
-use super::refusal::DynamicRefusal;
+use super::refusal::{DISTRIBUTION_MODES_MAX, DynamicRefusal};
 use crate::{address::AddressSyntax, condition::Refusal, link::requested_kind};
 
 const LIFETIME_POLICY: &str = "lifetime-policy";
 const DISTRIBUTION_MODES: &str = "supported-dist-modes";
-/// Most distribution modes of a request. AMQP 1.0 defines two (messaging 3.5.7).
-pub(super) const DISTRIBUTION_MODES_MAX: usize = 16;
 /// Descriptors of the policies, in the order of [`LifetimePolicy::ALL`] (messaging 3.5.10 to 3.5.13).
 const POLICIES: [(u64, &str); 4] = [
     (0x2b, "amqp:delete-on-close:list"),

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 
-use broker_filter::{PropertySet, Value};
+use broker_filter::PropertySet;
 
 use crate::{PropertyList, Timestamp};
 
@@ -74,18 +74,6 @@ pub struct StoredExtras {
 /// merges them on the way out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties(pub PropertyList);
-
-/// A value of a modified application property.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PropertyValue {
-    /// A string that the broker itself wrote.
-    Text(Box<str>),
-    /// A value a client sent, as the protocol encoded it (constructor byte included). The core does not read it.
-    Encoded(Bytes),
-    /// A value that the action of a rule gave.
-    Value(Value),
-    Removed,
-}
 
 /// First character of a stored name that is a fixed field of the message and no application property; the name of a
 /// [`broker_filter::SystemProperty`] follows. No client can send it, for it is taken off what they send.

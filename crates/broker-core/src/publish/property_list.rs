@@ -8,7 +8,20 @@ use std::{
     vec,
 };
 
-use crate::PropertyValue;
+use broker_filter::Value;
+use bytes::Bytes;
+
+/// A value of a modified application property.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PropertyValue {
+    /// A string that the broker itself wrote.
+    Text(Box<str>),
+    /// A value a client sent, as the protocol encoded it (constructor byte included). The core does not read it.
+    Encoded(Bytes),
+    /// A value that the action of a rule gave.
+    Value(Value),
+    Removed,
+}
 
 type Property = (Box<str>, PropertyValue);
 

@@ -53,3 +53,10 @@ fn the_key_is_in_no_text() {
     let pool = DynamicNodePool::new(*b"0123456789abcdef", 7, 3);
     assert_eq!(format!("{pool:?}"), "DynamicNodePool { limit: 7, connection_limit: 3, count: 0, .. }");
 }
+
+#[test]
+fn the_seed_of_hashes_follows_from_the_key() {
+    let pool = |key| DynamicNodePool::new([key; 16], 1, 1);
+    assert_eq!(pool(1).hash_seed(), pool(1).of_another_namespace().hash_seed());
+    assert_ne!(pool(1).hash_seed(), pool(2).hash_seed());
+}
