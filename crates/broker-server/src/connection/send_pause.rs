@@ -1,28 +1,37 @@
 //! Pause of a connection whose namespace sends more than it may.
 //!
-//! Invariant: during the pause the connection is not read, and its client is not taken for silent. A client that sends nothing
+//! A connection waits for the debt that its namespace has when it has sent messages. One that could send and has not yet waits
+//! once for the debt of the others, so a client that connects for each batch is slowed down too. The end of a pause is known
+//! when it begins, and the connection is read then whatever others owe by that time.
+//!
+//! Invariant: during a pause the connection is not read, and its client is not taken for silent. A client that sends nothing
 //! has no pause.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use amqp_gateway::Gateway;
 use broker_core::Command;
 
 use crate::{namespaces::ServedNamespace, submission::messages_sent};
 
+/// Longest time for which a connection is not read before it looks again: the limit may have been lifted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Whether a connection is read, as far as the limit of sends in a second is concerned.
 #[derive(Debug, Default)]
 pub(super) struct SendPause {
-    /// The client has sent messages while there was a limit, by whatever way.
-    has_sent: bool,
-    /// The connection is not read until then.
-    until: Option<Instant>,
+    /// The client has sent messages while there was a limit, or has waited for the debt of others.
+    has_had_turn: bool,
+    /// End of the pause.
+    end: Option<Instant>,
+    /// Time at which to call [`SendPause::renew`] during a pause.
+    look_at: Option<Instant>,
 }
 
 impl SendPause {
-    /// The end of the pause, or the time at which to call [`SendPause::renew`]; `None`: the connection is read.
-    pub(super) const fn until(&self) -> Option<Instant> {
-        self.until
+    /// The time at which to call [`SendPause::renew`]; `None`: the connection is read.
+    pub(super) const fn look_at(&self) -> Option<Instant> {
+        self.look_at
     }
 
     /// Counts the messages that these commands send.
@@ -32,26 +41,47 @@ impl SendPause {
         commands: &[Command],
         now: impl Fn() -> Instant,
     ) {
-        if namespace.send_rate.is_limited() {
-            let messages = messages_sent(commands);
-            self.has_sent |= messages > 0;
-            namespace.send_rate.sent(messages, now());
+        if !namespace.send_rate.is_limited() {
+            return;
+        }
+        let messages = messages_sent(commands);
+        if messages > 0 {
+            let now = now();
+            self.has_had_turn = true;
+            namespace.send_rate.sent(messages, now);
+            self.begin(namespace, now);
         }
     }
 
-    /// Sees whether the namespace owes for messages. To be called before each look at the socket.
+    /// Sees whether the connection is read. To be called before each look at the socket.
     pub(super) fn renew(
         &mut self,
         namespace: Option<&ServedNamespace>,
         gateway: &mut Gateway,
         now: impl Fn() -> Instant,
     ) {
-        if self.until.is_some() {
-            gateway.input_withheld(now());
+        self.look_at = None;
+        let limited = namespace.filter(|namespace| namespace.send_rate.is_limited());
+        if let Some(end) = self.end {
+            let now = now();
+            gateway.input_withheld(now);
+            let owes = limited.is_some_and(|namespace| namespace.send_rate.owes_until(now).is_some());
+            self.end = Some(end).filter(|end| owes && now < *end);
+            self.has_had_turn |= self.end.is_none();
+        } else if let Some(namespace) = limited
+            && !self.has_had_turn
+            && gateway.has_senders()
+        {
+            self.begin(namespace, now());
         }
-        self.until = namespace
-            .filter(|namespace| namespace.send_rate.is_limited())
-            .and_then(|namespace| namespace.send_rate.pause(now()))
-            .filter(|_| self.has_sent || gateway.has_senders());
+        self.look_at = self.end.map(|end| end.min(now() + LOOK_INTERVAL));
+    }
+
+    fn begin(&mut self, namespace: &ServedNamespace, now: Instant) {
+        let end = namespace.send_rate.owes_until(now);
+        if end.is_some() && self.end.is_none() {
+            namespace.send_rate.note_wait();
+        }
+        self.end = end;
     }
 }

@@ -1,10 +1,9 @@
 //! Rate of messages that the clients of a namespace send.
 //!
-//! While a namespace has sent more than it may, no connection that sends is read: its client is slowed down by the flow of the
-//! transport, and no message is refused.
+//! A connection that has sent while the namespace owes for messages is not read for so long: its client is slowed down by the
+//! flow of the transport, and no message is refused.
 //!
-//! Invariant: over any time, no more messages are taken than the rate allows for it and for one second more, and those that
-//! connections had read when it was used up.
+//! Invariant: all that was sent is paid for at the rate, and one second more may come at once.
 
 use std::{
     sync::{
@@ -34,8 +33,6 @@ struct State {
 
 /// Messages of this time may come at once.
 const BURST: Duration = Duration::from_secs(1);
-/// Longest time for which a connection is not read before it looks again: the limit may have been lifted.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl SendRate {
     /// From now on so many messages may be sent in a second.
@@ -61,32 +58,28 @@ impl SendRate {
         let seconds = messages / per_second;
         let nanos = (messages % per_second).saturating_mul(1_000_000_000) / per_second;
         let cost = Duration::from_secs(seconds.min(COST_MAX)) + Duration::from_nanos(nanos);
-        let paid = paid + cost;
-        state.paid_until = Some(paid);
-        if over(paid, now).is_some() {
-            state.waits += 1;
-        }
+        state.paid_until = Some(paid + cost);
     }
 
-    /// The time until which connections that send are not read, or look again whether they are; `None`: they are read.
-    pub(crate) fn pause(&self, now: Instant) -> Option<Instant> {
+    /// The time until which the namespace owes for messages, beyond those that may come at once; `None`: it does not.
+    pub(crate) fn owes_until(&self, now: Instant) -> Option<Instant> {
         if !self.is_limited() {
             return None;
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = state.paid_until.and_then(|paid| over(paid, now))?;
-        Some(now + over.min(PAUSE_MAX))
+        let over = state.paid_until?.saturating_duration_since(now).checked_sub(BURST)?;
+        (!over.is_zero()).then(|| now + over)
+    }
+
+    /// A connection begins to wait.
+    pub(crate) fn note_wait(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).waits += 1;
     }
 
     /// Times at which a connection had to wait.
     pub(crate) fn waits(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).waits
     }
-}
-
-/// The time that is owed at `now` beyond what may come at once, if all that was sent is paid for at `paid`.
-fn over(paid: Instant, now: Instant) -> Option<Duration> {
-    paid.saturating_duration_since(now).checked_sub(BURST).filter(|over| !over.is_zero())
 }
 
 /// Longest cost of one batch, in seconds.

@@ -72,7 +72,7 @@ fn transfers(script: &mut Script, numbers: std::ops::Range<u32>) -> &mut Script 
 }
 
 #[test]
-fn a_connection_that_sends_is_not_read_while_the_namespace_owes_whoever_has_sent_too_much() {
+fn a_connection_that_sent_too_much_and_one_that_comes_to_send_are_not_read_while_the_namespace_owes() {
     let broker = Limited::new(Duration::from_secs(60));
     let mut script = begun_sender();
     let mut first = broker.connect(1, &mut script);
@@ -93,6 +93,55 @@ fn a_connection_that_sends_is_not_read_while_the_namespace_owes_whoever_has_sent
         broker.poll(connected);
         assert!(connected.socket.network().input.is_empty());
     }
+}
+
+#[test]
+fn a_connection_is_read_at_the_end_of_its_pause_whatever_others_owe_by_then() {
+    let broker = Limited::new(Duration::from_secs(60));
+    let namespace = broker.directory.of_default();
+    let limit = Arc::new(ConnectionLimit::new(usize::MAX));
+    let placer = Placer::new(Arc::clone(&broker.directory), limit, None);
+    let first = placer.first();
+    let mut gateway = Gateway::new(
+        Arc::clone(&first.gateway),
+        Arc::clone(&first.authority),
+        ClientId(1),
+        PeerFacts::default(),
+        7,
+        broker.clock.now(),
+    );
+    let begin = clock::instant();
+    let at = |seconds| move || begin + Duration::from_secs(seconds);
+    let send = |pause: &mut SendPause, messages: usize, now: u64| {
+        let messages = vec![Message::default(); messages];
+        let send = Command::PublishTo { path: q(), messages, auto_create: false, ticket: None };
+        pause.count(&namespace, &[send], at(now));
+    };
+    let mut is_read = |pause: &mut SendPause, now: u64| {
+        pause.renew(Some(&namespace), &mut gateway, at(now));
+        pause.look_at().is_none()
+    };
+    let (mut flood, mut other) = (SendPause::default(), SendPause::default());
+    assert!(is_read(&mut flood, 0) && is_read(&mut other, 0));
+    // One second's messages come at once, so these are owed for one second and for two.
+    send(&mut flood, 2, 0);
+    send(&mut other, 1, 0);
+    assert!(!is_read(&mut flood, 0) && !is_read(&mut other, 0));
+    assert!(is_read(&mut flood, 1) && !is_read(&mut other, 1));
+    send(&mut flood, 100, 1);
+    assert!(!is_read(&mut flood, 2) && is_read(&mut other, 2));
+    // It goes on until it sends itself, and waits for all that is owed then.
+    assert!(is_read(&mut other, 3));
+    send(&mut other, 1, 3);
+    assert!(!is_read(&mut other, 99) && !is_read(&mut flood, 101));
+    assert!(is_read(&mut flood, 102) && !is_read(&mut other, 102) && is_read(&mut other, 103));
+    assert_eq!(namespace.send_rate.waits(), 4);
+    // A pause is looked at again each second, and ends with the limit.
+    send(&mut flood, 1_000, 103);
+    assert!(!is_read(&mut flood, 104));
+    assert_eq!(flood.look_at(), Some(at(105)()));
+    namespace.send_rate.set(None);
+    assert!(is_read(&mut flood, 104));
 }
 
 #[test]
