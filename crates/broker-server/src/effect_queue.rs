@@ -71,7 +71,9 @@ pub(crate) struct EffectQueue {
 impl EffectQueue {
     /// Empty; what its connection has in flight counts in `account` too.
     pub(crate) fn new(account: Arc<IngressCredit>) -> Self {
-        Self { first: account, ..Self::default() }
+        let mut queue = Self::default();
+        queue.first = account;
+        queue
     }
 
     /// The namespace of the connection is known, and has this account. Only the first call counts.
@@ -156,9 +158,14 @@ impl EffectQueue {
 
     /// The node has dealt with `bytes`; wakes the connection if it had stopped reading.
     pub(crate) fn processed(&self, bytes: usize) {
-        let before = self.ingress_credit.fetch_sub(bytes, Ordering::Relaxed);
-        self.account().remove(bytes);
-        if before >= IN_FLIGHT_MAX && before - bytes < IN_FLIGHT_MAX {
+        // A node that ended meanwhile has taken all of them out.
+        let take = |before: usize| Some(before.saturating_sub(bytes));
+        let before = match self.ingress_credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(before) | Err(before) => before,
+        };
+        let taken = before.min(bytes);
+        self.account().remove(taken);
+        if before >= IN_FLIGHT_MAX && before - taken < IN_FLIGHT_MAX {
             self.wake();
         }
     }
@@ -237,6 +244,16 @@ impl EffectQueue {
             Left::Alone => {}
             Left::Waiting => self.account().forget(self),
             Left::Called => self.account().call_next(),
+        }
+    }
+}
+
+/// The bytes of a closed connection with a node that has ended are out of the account with the last that knows of them.
+impl Drop for EffectQueue {
+    fn drop(&mut self) {
+        let left = mem::take(self.ingress_credit.get_mut());
+        if left > 0 {
+            self.account().remove(left);
         }
     }
 }

@@ -33,3 +33,23 @@ fn a_connection_that_begins_to_wait_reads_if_room_has_come_meanwhile() {
     account.remove(100);
     assert!(effect_queue.waited(QueueEnd::Back));
 }
+
+#[test]
+fn bytes_are_taken_out_of_the_accounts_once_whoever_ends_first() {
+    let all = Arc::new(InFlightLimit::new(1_000));
+    let account = Arc::new(IngressCredit::of_namespace(Arc::clone(&all)));
+    let new = || EffectQueue::new(Arc::clone(&account));
+    // The node ends while the connection hands over: it takes out what the connection has taken back, too.
+    let effect_queue = new();
+    effect_queue.handed_over(100);
+    effect_queue.abandon();
+    effect_queue.processed(100);
+    assert_eq!((account.bytes(), all.has_room(0, 1)), (0, true));
+    // A connection is closed, and the node that still has its bytes ends.
+    let effect_queue = new();
+    effect_queue.handed_over(999);
+    effect_queue.processed(9);
+    assert_eq!(account.bytes(), 990);
+    drop(effect_queue);
+    assert_eq!(account.bytes(), 0);
+}
