@@ -1,6 +1,7 @@
-//! Write time-out: a stream that fails when its peer reads nothing for too long.
+//! Write time-out: a stream that fails when its peer reads nothing for too long, or reads too slowly.
 //!
-//! Invariant: while the peer takes something within each span of patience the stream is as it was; else writing fails.
+//! Invariant: while the peer takes what waits for it within the patience and a second for each [`BYTES_A_SECOND`] the stream is
+//! as it was; else writing fails.
 
 use std::{
     io::{self, IoSlice},
@@ -11,7 +12,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep_until},
 };
 
 /// A stream, and how long a write may wait.
@@ -19,12 +20,24 @@ use tokio::{
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    /// Since a write had to wait, until all is taken.
+    waiting: Option<Waiting>,
 }
 
+/// A peer that has not taken all yet.
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    /// Bytes that it has taken since then.
+    taken: u64,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// Slowest peer, beyond the patience: one that takes a byte now and then would keep its answer in memory for ever.
+const BYTES_A_SECOND: u64 = 16 << 10;
+
 impl<S> WriteTimeout<S> {
-    /// Writes fail once the peer has taken nothing for `patience`.
+    /// Writes fail once the peer has taken nothing for `patience`, or less than [`BYTES_A_SECOND`] beyond it.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
@@ -34,18 +47,37 @@ impl<S> WriteTimeout<S> {
         self.stream
     }
 
-    /// Measures how long `written` takes to be something.
+    /// Counts what was written.
+    fn count(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(Ok(bytes)), Some(waiting)) = (&written, &mut self.waiting) {
+            waiting.taken += *bytes as u64;
+            let time = Duration::from_millis(waiting.taken * 1_000 / BYTES_A_SECOND);
+            waiting.timer.as_mut().reset(waiting.since + self.patience + time);
+        }
+        self.in_time(cx, written)
+    }
+
+    /// Everything that was written is taken.
+    fn all_taken(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if done.is_ready() {
+            self.waiting = None;
+        }
+        self.in_time(cx, done)
+    }
+
     fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waiting = None;
             return written;
         }
         let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        if waiting.as_mut().poll(cx).is_pending() {
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let since = Instant::now();
+            Waiting { since, taken: 0, timer: Box::pin(sleep_until(since + patience)) }
+        });
+        if waiting.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads nothing, or too slowly")))
     }
 }
 
@@ -62,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.in_time(cx, written)
+        self.count(cx, written)
     }
 
     fn poll_write_vectored(
@@ -71,7 +103,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.in_time(cx, written)
+        self.count(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -80,11 +112,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.in_time(cx, flushed)
+        self.all_taken(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.in_time(cx, ended)
+        self.all_taken(cx, ended)
     }
 }
+
+#[cfg(test)]
+mod tests;

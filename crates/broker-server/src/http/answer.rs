@@ -67,6 +67,9 @@ pub(super) enum Refusal {
     /// The body did not come in time.
     #[error("the body did not come in time")]
     TooSlow,
+    /// Answers that their clients do not read have all the memory that they may have.
+    #[error("earlier answers are not read yet: try again")]
+    TooManyUnread,
     /// Names are not given while a shard may have them which recovers.
     #[error("{NAMES_UNKNOWN}")]
     NamesUnknown,
@@ -119,7 +122,9 @@ impl Refusal {
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::NamesUnknown | Self::Stopping | Self::HealthProblem(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NamesUnknown | Self::TooManyUnread | Self::Stopping | Self::HealthProblem(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 

@@ -134,6 +134,14 @@ impl<'a> CoreClient<'a> {
         self.collect(answers).await
     }
 
+    /// The same of one question of a scrape, of which there is one at a time: it does not wait for room behind connections, and is
+    /// answered within [`PATIENCE`] or not at all.
+    pub(super) async fn ask_in_time(&self, question: Command) -> Result<Effect, Refusal> {
+        submit(&self.effect_queue, &self.executor, self.client, vec![question]);
+        let answer = tokio::time::timeout(PATIENCE, self.collect(1)).await;
+        answer.unwrap_or(Err(Refusal::HealthProblem(HealthProblem::Silent)))
+    }
+
     /// Waits until there is room for commands, as connections do.
     async fn room(&self) -> Result<(), Refusal> {
         let room = poll_fn(|cx| {

@@ -1,7 +1,7 @@
 //! `GET /metrics`: what the broker counts, as Prometheus reads it.
 //!
 //! Invariant: one scrape at a time, in pages between which the node does other work; how many entities are shown is
-//! bounded.
+//! bounded, and so are the answers that are not read yet.
 
 use std::sync::Arc;
 
@@ -40,8 +40,10 @@ pub(super) async fn metrics(
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }
     let is_whole = context.shared.observe.anonymous_metrics || sees_all(context, request.headers())?;
-    let text = context.shared.scrapes.alone(text(context, is_whole)).await.ok_or(Refusal::Stopping)??;
-    let mut answer = Response::new(Pieces::of(text));
+    let scrapes = &context.shared.scrapes;
+    let text = scrapes.alone(text(context, is_whole)).await.ok_or(Refusal::Stopping)??;
+    let room = scrapes.keep(text.iter().map(String::len).sum()).ok_or(Refusal::TooManyUnread)?;
+    let mut answer = Response::new(Pieces::of(text).holding(room));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     Ok(answer)
 }
@@ -111,7 +113,7 @@ async fn add_entities(
     loop {
         context.shared.scrape_throttle.yield_to_traffic(&namespace.executor).await;
         let query = EntityQuery::All { after, top: PAGE };
-        let answer = core_client.ask(vec![Command::Describe { query, ticket: Ticket(0) }]).await?;
+        let answer = core_client.ask_in_time(Command::Describe { query, ticket: Ticket(0) }).await?;
         let Effect::Described { entities: page, .. } = answer else { return Ok(true) };
         let is_last = (page.len() as u64) < PAGE;
         after = page.last().map(|last| last.name.to_ascii_lowercase().into()).unwrap_or_default();

@@ -14,6 +14,8 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::scrape_queue::AnswerRoom;
+
 /// Bytes that are handed to the socket at once.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
@@ -24,13 +26,21 @@ pub(super) struct Pieces {
     left: VecDeque<Bytes>,
     /// Others have their turn.
     yielding: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Its place among the answers that are not read yet.
+    room: Option<AnswerRoom>,
 }
 
 impl Pieces {
     /// These texts, one after the other.
     pub(super) fn of(texts: impl IntoIterator<Item = String>) -> Self {
         let left = texts.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect();
-        Self { left, yielding: None }
+        Self { left, yielding: None, room: None }
+    }
+
+    /// The same, with this room until it is gone.
+    pub(super) fn holding(mut self, room: AnswerRoom) -> Self {
+        self.room = Some(room);
+        self
     }
 
     fn bytes(&self) -> u64 {

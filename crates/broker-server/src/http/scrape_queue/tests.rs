@@ -37,3 +37,16 @@ fn a_scrape_that_is_given_up_holds_nobody_up() {
     let mut second = pin!(scrapes.alone(async { 2 }));
     assert_eq!(second.as_mut().poll(&mut cx), std::task::Poll::Ready(Some(2)));
 }
+
+#[test]
+fn answers_that_are_not_read_have_so_much_memory_together() {
+    let scrapes = Scrapes::default();
+    let half = scrapes.keep(UNREAD_BYTES_MAX / 2).unwrap();
+    let most = scrapes.keep(UNREAD_BYTES_MAX / 2 - 1);
+    assert!(most.is_some() && scrapes.keep(1).is_none());
+    drop(half);
+    assert!(scrapes.keep(1).is_some() && scrapes.keep(usize::MAX).is_none());
+    drop(most);
+    let alone = scrapes.keep(usize::MAX);
+    assert!(alone.is_some() && scrapes.keep(1).is_none());
+}
