@@ -164,9 +164,11 @@ impl Endpoints {
         if unsettled <= most {
             return result;
         }
-        if let Some(Event::Transfer(delivery)) = result? {
-            // The handler of the fault reports the transaction.
-            transfer.state = delivery.state;
+        // The handler of the fault reports the transaction.
+        match result? {
+            Some(Event::Transfer(delivery)) => transfer.state = delivery.state,
+            Some(Event::TooLarge { state, .. }) => transfer.state = state,
+            _ => {}
         }
         let text =
             format!("connection has {unsettled} unsettled deliveries, the most it may have are {most}");

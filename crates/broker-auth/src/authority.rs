@@ -222,7 +222,12 @@ impl Authority {
         !changes.is_empty()
     }
 
-    /// The names of the broker.
+    /// The names of the broker, without those that are the namespace's alone.
+    pub fn names_of_broker(&self) -> HostNames {
+        self.configuration.get().names_of_broker()
+    }
+
+    /// All names under which clients reach the namespace.
     pub fn host_names(&self) -> Arc<HostNames> {
         self.configuration.get().host_names()
     }

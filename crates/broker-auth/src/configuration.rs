@@ -118,7 +118,12 @@ impl Configuration {
         self.names.own == *names
     }
 
-    /// All names of the broker.
+    /// The given names and those of the certificate.
+    pub(crate) fn names_of_broker(&self) -> HostNames {
+        self.names.given.and(&self.names.certified)
+    }
+
+    /// All names.
     pub(crate) fn host_names(&self) -> Arc<HostNames> {
         Arc::clone(&self.names.all)
     }

@@ -115,7 +115,11 @@ pub(crate) fn properties(map: &RawMap, dialect: Dialect) -> Properties {
         if bytes > PROPERTIES_BYTES_MAX && !kept {
             return None;
         }
-        bytes += RECORDED_BYTES + name.as_str().map_or(0, str::len) + value.bytes().len();
+        let taken = match value.as_str() {
+            Some(text) if kept => text.len().min(TEXT_CHARS_MAX * char::MAX.len_utf8()),
+            _ => value.bytes().len(),
+        };
+        bytes += RECORDED_BYTES + name.as_str().map_or(0, str::len) + taken;
         let name = cut(name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]), CUT_BYTES);
         Some(match (name, dialect) {
             (REASON | DESCRIPTION, _) if value.is_null() => return None,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use amqp_gateway::{CloseReason, GatewayConfig};
-use broker_auth::{Authority, Credentials, ForeignHost, HostNames};
+use broker_auth::{Authority, Credentials, ForeignHost};
 use broker_core::{
     AuthorizationRule, DEFAULT_NAMESPACE, NamespaceDefinition, NamespaceSettings, NamespaceState,
     namespace_key,
@@ -44,6 +44,8 @@ pub(crate) struct NamespaceDirectory {
     /// Sent when connections of a namespace have to leave it.
     left: watch::Sender<()>,
     creation: tokio::sync::Mutex<()>,
+    /// Held while the names of the broker are told to a namespace, so that older ones do not come last.
+    sharing: Mutex<()>,
 }
 
 struct Table {
@@ -134,6 +136,7 @@ impl NamespaceDirectory {
             lost_keys,
             left: watch::Sender::new(()),
             creation: tokio::sync::Mutex::new(()),
+            sharing: Mutex::new(()),
         };
         directory.list_again((0, NamespaceId::DEFAULT));
         judge_token_hosts(&directory.table, &served);
@@ -294,7 +297,8 @@ impl NamespaceDirectory {
     fn share_names_with(&self, served: &ServedNamespace) {
         let of_broker = self.of_default();
         if served.residence() != of_broker.residence() {
-            served.authority.set_certified_names(HostNames::clone(&of_broker.authority.host_names()));
+            let _alone = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+            served.authority.set_certified_names(of_broker.authority.names_of_broker());
         }
     }
 

@@ -119,6 +119,8 @@ fn of_properties_beyond_the_limit_no_more_is_kept_than_shows_it() {
         (many(fitting + 1), false, fitting + 1),
         (many(10_000), false, fitting + 1),
         (with_reason, false, fitting + 2),
+        // A description is cut, and leaves room for others.
+        (vec![(DESCRIPTION, AnnotationValue::Str(&long)), ("b", AnnotationValue::Str("x"))], true, 2),
         (vec![("a", AnnotationValue::Str(&long)), ("b", AnnotationValue::Str("x"))], false, 1),
         (vec![(&long_name, AnnotationValue::Str("x")), ("b", AnnotationValue::Str("x"))], false, 1),
     ];
