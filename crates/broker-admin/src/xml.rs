@@ -1,6 +1,7 @@
 //! XML: reading descriptions with elements in any order and with any prefixes, and writing text safely.
 //!
-//! Invariant: documents have no type declaration, so no entity of their own expands, and a bounded number of nodes.
+//! Invariant: documents have no type declaration, so no entity of their own expands, and a bounded number of nodes, of
+//! attributes and of namespaces that an element inherits.
 
 use std::fmt::{self, Write as _};
 
@@ -16,9 +17,14 @@ pub(crate) const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const NODES_MAX: u32 = 20_000;
 /// Most elements inside each other.
 const DEPTH_MAX: usize = 32;
-/// Most attributes of one element, and of all: each is compared with those beside it, and namespaces are inherited.
+/// Most attributes of one element, and of all: each is compared with those beside it.
 const ATTRIBUTES_MAX: usize = 32;
 const ALL_ATTRIBUTES_MAX: usize = 10_000;
+/// Most declarations of namespaces by an element and those around it: an element that declares one is given a copy of those that
+/// it inherits, for which all are compared with all. Clients send about six.
+const NAMESPACES_MAX: usize = 32;
+/// Longest declaration of a namespace, name and value: bytes of both are compared.
+const NAMESPACE_BYTES_MAX: usize = 256;
 
 /// Reason why a body cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -37,6 +43,12 @@ pub enum XmlError {
         "the body has more than {ATTRIBUTES_MAX} attributes in one element, or {ALL_ATTRIBUTES_MAX} in all"
     )]
     TooManyAttributes,
+    /// An element declares and inherits too many namespaces, or one that is too long.
+    #[error(
+        "the body has more than {NAMESPACES_MAX} namespaces declared around one element, or one of more than \
+         {NAMESPACE_BYTES_MAX} bytes"
+    )]
+    TooManyNamespaces,
 }
 
 /// Does `then` with the document of a body.
@@ -49,44 +61,107 @@ pub(crate) fn with_document<T>(body: &[u8], then: impl FnOnce(&Document<'_>) -> 
     Ok(then(&document.map_err(|error| XmlError::Malformed(error.to_string()))?))
 }
 
-/// Counts how deep tags can be nested at most, and their attributes, before anything sees the text that may recurse or
-/// compare all with all.
+/// Markup that is no tag, whatever stands in it: behind `<`, its beginning and its end.
+const NO_TAGS: [(&str, &str); 3] = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>")];
+
+/// Counts how deep elements are nested, their attributes and their namespaces, before anything sees the text that may compare
+/// all with all. It follows the markup as the parser does; past a place where the parser gives up, nothing matters.
 fn check_tags(text: &str) -> Result<(), XmlError> {
-    let (mut depth, mut all): (usize, usize) = (0, 0);
-    // A tag ends before the next one begins: what is in quotes has no `<` either.
-    for part in text.split('<').skip(1) {
-        let attributes = if part.starts_with(['!', '?', '/']) { 0 } else { attributes(part) };
-        all += attributes;
-        if attributes > ATTRIBUTES_MAX || all > ALL_ATTRIBUTES_MAX {
+    // The number of namespaces that each open element declares.
+    let mut open = Vec::new();
+    let (mut all, mut namespaces) = (0, 0);
+    let mut rest = text;
+    while let Some((_, markup)) = rest.split_once('<') {
+        let no_tag = NO_TAGS.into_iter().find_map(|(begin, end)| Some((markup.strip_prefix(begin)?, end)));
+        if let Some((inside, end)) = no_tag {
+            rest = inside.split_once(end).map_or("", |(_, after)| after);
+            continue;
+        }
+        if markup.starts_with('!') {
+            // A document type, or nonsense: the parser gives up here.
+            return Ok(());
+        }
+        if markup.starts_with('/') {
+            namespaces -= open.pop().unwrap_or_default();
+            rest = markup;
+            continue;
+        }
+        let tag = Tag::read(markup);
+        all += tag.attributes;
+        if tag.attributes > ATTRIBUTES_MAX || all > ALL_ATTRIBUTES_MAX {
             return Err(XmlError::TooManyAttributes);
         }
-        if part.starts_with('/') {
-            depth = depth.saturating_sub(1);
-        } else if !part.starts_with(['!', '?'])
-            && !part.split('>').next().is_some_and(|tag| tag.ends_with('/'))
-        {
-            depth += 1;
+        if namespaces + tag.namespaces > NAMESPACES_MAX || tag.namespace_bytes > NAMESPACE_BYTES_MAX {
+            return Err(XmlError::TooManyNamespaces);
         }
-        if depth > DEPTH_MAX {
+        if !tag.is_empty {
+            namespaces += tag.namespaces;
+            open.push(tag.namespaces);
+        }
+        if open.len() > DEPTH_MAX {
             return Err(XmlError::TooDeep);
         }
+        rest = tag.rest;
     }
     Ok(())
 }
 
-/// Number of attributes of the tag with which a text begins.
-fn attributes(text: &str) -> usize {
-    let (mut quote, mut count) = (None, 0);
-    for byte in text.bytes() {
-        match (quote, byte) {
-            (Some(open), _) if byte == open => quote = None,
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b'>') => break,
-            (None, b'=') => count += 1,
-            (Some(_) | None, _) => {}
+/// Facts about a tag with which an element begins.
+#[derive(Default)]
+struct Tag<'a> {
+    attributes: usize,
+    /// Those of the attributes that declare namespaces.
+    namespaces: usize,
+    /// Of the longest of these, name and value.
+    namespace_bytes: usize,
+    /// It ends the element too.
+    is_empty: bool,
+    /// The text behind it.
+    rest: &'a str,
+}
+
+impl<'a> Tag<'a> {
+    /// Reads the tag that begins before this text. It ends with the first `>` that is not in quotes.
+    fn read(text: &'a str) -> Self {
+        let mut tag = Self::default();
+        let (mut quote, mut before) = (None, b'<');
+        // Begin of the name or value that is read, and the length of its name if that value is a namespace.
+        let (mut begin, mut declared) = (0, None);
+        for (at, byte) in text.bytes().enumerate() {
+            match (quote, byte) {
+                (Some(open), _) if byte == open => {
+                    quote = None;
+                    let bytes = declared.take().map_or(0, |name: usize| name + (at - begin));
+                    tag.namespace_bytes = tag.namespace_bytes.max(bytes);
+                    begin = at + 1;
+                }
+                (None, b'"' | b'\'') => {
+                    quote = Some(byte);
+                    begin = at + 1;
+                }
+                (None, b'>') => {
+                    tag.is_empty = before == b'/';
+                    tag.rest = text.get(at + 1..).unwrap_or_default();
+                    break;
+                }
+                (None, b'=') => {
+                    tag.attributes += 1;
+                    declared = text.get(begin..at).and_then(namespace).map(str::len);
+                    tag.namespaces += usize::from(declared.is_some());
+                    begin = at + 1;
+                }
+                (Some(_) | None, _) => {}
+            }
+            before = byte;
         }
+        tag
     }
-    count
+}
+
+/// The name of the attribute with which a text ends, if it declares a namespace. For the parser it does behind any prefix, too.
+fn namespace(text: &str) -> Option<&str> {
+    let name = text.split_ascii_whitespace().next_back()?;
+    name.split(':').any(|part| part == "xmlns").then_some(name)
 }
 
 /// The child element of this name in the namespace of descriptions.
