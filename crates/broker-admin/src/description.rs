@@ -57,10 +57,10 @@ impl Description {
         }
     }
 
-    /// Sizes are set in steps.
+    /// Sizes are set in steps, up to a largest one.
     fn check_size(&self) -> Result<(), String> {
         match self.settings.max_size_bytes.map(|bytes| bytes >> 20) {
-            Some(size) if size % SIZE_STEP != 0 => Err(bad_size(size)),
+            Some(size) if size % SIZE_STEP != 0 || size > SIZE_MAX => Err(bad_size(size)),
             _ => Ok(()),
         }
     }
@@ -86,8 +86,8 @@ impl Description {
         }
     }
 
-    /// A size that comes back as it was shown means no change of it: a configuration file can set none, or one between
-    /// the steps, and the broker's own limit may cap that of messages.
+    /// A size that comes back as it was shown means no change of it: a configuration file can set none, one between the steps
+    /// or one beyond them, and the broker's own limit may cap that of messages.
     fn keep_sizes(&mut self, before: &EntityReport) -> Result<(), String> {
         let settings = &mut self.settings;
         if settings.max_message_bytes == Some(shown_message_kilobytes(before) << 10) {
@@ -201,7 +201,7 @@ impl Reader<'_, '_> {
             }
             // A size that is not there is that of the service's default.
             PropertyType::Bytes(_) if row.property == EntityProperty::MaxSizeBytes => {
-                Some(SettingValue::Bytes(Some(self.size()? << 20)))
+                Some(SettingValue::Bytes(Some(self.size()?)))
             }
             PropertyType::Bytes(_) => self.message_size()?.map(|size| SettingValue::Bytes(Some(size))),
             PropertyType::Status => self.status()?.map(SettingValue::Status),
@@ -245,10 +245,10 @@ impl Reader<'_, '_> {
         read.map(Some).ok_or_else(|| Self::bad(name, text, "an ISO 8601 duration, like PT5M"))
     }
 
-    /// Megabytes.
+    /// In bytes. One that is too large to be set may be that of the entity already.
     fn size(&self) -> Result<u64, String> {
         let size = self.number("MaxSizeInMegabytes")?.unwrap_or(SIZE_STEP);
-        if size == 0 || size > SIZE_MAX { Err(bad_size(size)) } else { Ok(size) }
+        size.checked_mul(1 << 20).filter(|bytes| *bytes > 0).ok_or_else(|| bad_size(size))
     }
 
     /// In bytes.

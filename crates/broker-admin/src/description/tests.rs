@@ -45,13 +45,19 @@ fn read_text(text: &str) -> Result<Description, String> {
         .map_err(|e| e.to_string())?
 }
 
-fn description(kind: EntityKind, inside: &str) -> Result<Description, String> {
+fn body(kind: EntityKind, inside: &str) -> String {
     let name = element_name(kind);
-    read_text(&format!(
-        "<{name} xmlns=\"{}\" xmlns:i=\"{}\">{inside}</{name}>",
-        xml::SERVICE_BUS,
-        xml::INSTANCE
-    ))
+    format!("<{name} xmlns=\"{}\" xmlns:i=\"{}\">{inside}</{name}>", xml::SERVICE_BUS, xml::INSTANCE)
+}
+
+/// Read for an entity that is created.
+fn description(kind: EntityKind, inside: &str) -> Result<Description, String> {
+    read_text(&body(kind, inside))
+}
+
+fn update(kind: EntityKind, inside: &str) -> Result<Description, String> {
+    xml::with_document(body(kind, inside).as_bytes(), |document| read_update(document.root_element()))
+        .unwrap()
 }
 
 /// The names of the elements in an answer, in order, those inside others left out.
@@ -198,6 +204,58 @@ fn values_that_make_no_sense_are_named() {
     }
     let other = read_text("<Thing/>").unwrap_err();
     assert_eq!(other, "the element `Thing` is no description of a queue, topic or subscription");
+}
+
+#[test]
+fn a_size_beyond_those_that_can_be_set_may_come_back_but_not_be_set() {
+    const GIB: u64 = 1 << 30;
+    let refusal = |megabytes: u64| {
+        Err(format!("`MaxSizeInMegabytes` is '{megabytes}', expected a multiple of 1024 from 1024 to 81920"))
+    };
+    // The size in bytes before, the megabytes that are sent, and the size after.
+    let cases = [
+        (Some(200 * GIB), 204_800, Ok(Some(200 * GIB))),
+        (Some(200 * GIB + 1), 204_801, Ok(Some(200 * GIB + 1))),
+        (Some(200 * GIB), 81_920, Ok(Some(80 * GIB))),
+        (Some(200 * GIB), 205_824, refusal(205_824)),
+        (Some(80 * GIB), 82_944, refusal(82_944)),
+        (Some(80 * GIB), 204_800, refusal(204_800)),
+        (None, 81_920, Ok(None)),
+        (None, 204_800, refusal(204_800)),
+        (Some(200 * GIB), 0, refusal(0)),
+        (Some(200 * GIB), 1 << 44, refusal(1 << 44)),
+        (Some(200 * GIB), (1 << 44) + 204_800, refusal((1 << 44) + 204_800)),
+        (Some(200 * GIB), u64::MAX, refusal(u64::MAX)),
+    ];
+    for partitioned in [false, true] {
+        for (max_size_bytes, megabytes, expected) in cases.clone() {
+            let settings = EntitySettings {
+                max_size_bytes,
+                enable_partitioning: partitioned,
+                ..EntitySettings::default()
+            };
+            let before = report(EntityKind::Queue, settings);
+            let inside = format!("<MaxSizeInMegabytes>{megabytes}</MaxSizeInMegabytes>");
+            let after = update(EntityKind::Queue, &inside).and_then(|mut description| {
+                description.take_size_as_of_partition();
+                description.over(&before)
+            });
+            let after = after.map(|settings| settings.max_size_bytes);
+            assert_eq!(after, expected, "{max_size_bytes:?} {megabytes} {partitioned}");
+        }
+    }
+    // What was shown is what may come back.
+    let settings = EntitySettings { max_size_bytes: Some(200 * GIB), ..EntitySettings::default() };
+    let before = report(EntityKind::Queue, settings.clone());
+    let text = shown(&before, "2021-05", false);
+    assert!(text.contains("<MaxSizeInMegabytes>204800</MaxSizeInMegabytes>"), "{text}");
+    let read = xml::with_document(text.as_bytes(), |document| read_update(document.root_element()));
+    assert_eq!(read.unwrap().unwrap().over(&before).unwrap().max_size_bytes, settings.max_size_bytes);
+    for megabytes in [204_800, 81_920 + 1_024, 1 << 44, u64::MAX] {
+        let inside = format!("<MaxSizeInMegabytes>{megabytes}</MaxSizeInMegabytes>");
+        let read = description(EntityKind::Queue, &inside).map(|_| ());
+        assert_eq!(read, refusal(megabytes).map(|_: Option<u64>| ()));
+    }
 }
 
 #[test]
