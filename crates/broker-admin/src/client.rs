@@ -106,9 +106,9 @@ impl Described {
     /// A subscription that is created gets this rule instead of the one that lets everything in.
     pub fn set_first_rule(&mut self, rule: Rule) {
         let mut raw = String::new();
-        rule::write(&mut raw, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
-        let raw = raw.replace("RuleDescription", DEFAULT_RULE);
-        self.elements.push(Element { name: DEFAULT_RULE.to_owned(), content: Content::Raw(raw) });
+        let stored = StoredRule { rule, created_at: Timestamp::from_millis(0) };
+        rule::write(&mut raw, rule::DEFAULT_RULE, &stored);
+        self.elements.push(Element { name: rule::DEFAULT_RULE.to_owned(), content: Content::Raw(raw) });
     }
 
     /// The body of a request.
@@ -146,8 +146,6 @@ impl Described {
     }
 }
 
-const DEFAULT_RULE: &str = "DefaultRuleDescription";
-
 fn entry_head(name: &str) -> String {
     format!(
         "<entry xmlns=\"{}\"><content type=\"application/xml\"><{name} xmlns=\"{}\" xmlns:i=\"{}\">",
@@ -160,7 +158,7 @@ fn entry_head(name: &str) -> String {
 /// The body of a request that creates or replaces a rule.
 pub fn rule_body(rule: Rule) -> String {
     let mut out = format!("<entry xmlns=\"{}\"><content type=\"application/xml\">", xml::ATOM);
-    rule::write(&mut out, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
+    rule::write(&mut out, rule::RULE, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
     out.push_str("</content></entry>");
     out
 }

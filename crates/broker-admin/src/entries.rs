@@ -57,7 +57,9 @@ impl Context {
         for stored in shown {
             let path = rule_path(subscription, stored);
             let entry = rule_entry(&path, stored);
-            atom_feed::put_entry(&mut out, &self.host, &self.query, entry, |out| rule::write(out, stored));
+            atom_feed::put_entry(&mut out, &self.host, &self.query, entry, |out| {
+                rule::write(out, rule::RULE, stored);
+            });
         }
         out.push_str(atom_feed::END);
         Answer::feed(vec![out])
@@ -94,6 +96,6 @@ fn rule_entry<'a>(path: &'a str, stored: &'a StoredRule) -> Entry<'a> {
 
 pub(crate) fn described_rule(stored: &StoredRule) -> String {
     let mut description = String::with_capacity(1_024);
-    rule::write(&mut description, stored);
+    rule::write(&mut description, rule::RULE, stored);
     description
 }

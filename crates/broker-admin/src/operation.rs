@@ -236,7 +236,7 @@ fn put(
     is_subscription: bool,
 ) -> Step {
     let read = with_description(body, |node| {
-        let default_rule = xml::child(node, "DefaultRuleDescription");
+        let default_rule = xml::child(node, rule::DEFAULT_RULE);
         let rule = default_rule.map(|node| rule::read(node, None)).transpose()?;
         let read = if condition.is_some() { description::read_update } else { description::read };
         Ok((read(node)?, rule))

@@ -197,12 +197,14 @@ fn is_worth_keeping(at: i64, text: &str) -> bool {
 /// Longest text of a time that is kept, in bytes: ours. With a year of four digits, nanoseconds and a zone it has 35.
 const WRITTEN_BYTES_MAX: usize = 64;
 
-/// Appends a rule.
-pub(crate) fn write(out: &mut String, stored: &StoredRule) {
-    xml::put(
-        out,
-        format_args!("<RuleDescription xmlns=\"{}\" xmlns:i=\"{}\">", xml::SERVICE_BUS, xml::INSTANCE),
-    );
+/// Name of the element of a rule.
+pub(crate) const RULE: &str = "RuleDescription";
+/// Name of the element of a rule in the description of the subscription that is created with it.
+pub(crate) const DEFAULT_RULE: &str = "DefaultRuleDescription";
+
+/// Appends a rule as an element of this name.
+pub(crate) fn write(out: &mut String, element: &str, stored: &StoredRule) {
+    xml::put(out, format_args!("<{element} xmlns=\"{}\" xmlns:i=\"{}\">", xml::SERVICE_BUS, xml::INSTANCE));
     write_filter(out, &stored.rule.filter);
     match &stored.rule.action {
         None => out.push_str("<Action i:type=\"EmptyRuleAction\"/>"),
@@ -214,7 +216,7 @@ pub(crate) fn write(out: &mut String, stored: &StoredRule) {
     }
     xml::element(out, "CreatedAt", &time::format(stored.created_at));
     xml::element(out, "Name", &stored.rule.name);
-    out.push_str("</RuleDescription>");
+    xml::put(out, format_args!("</{element}>"));
 }
 
 fn write_filter(out: &mut String, filter: &Filter) {

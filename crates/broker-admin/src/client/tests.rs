@@ -53,18 +53,23 @@ fn elements_are_sent_in_the_order_of_the_service() {
 
 #[test]
 fn a_subscription_is_created_with_its_first_rule() {
-    let filter = broker_filter::SqlFilter::parse("n > 5", broker_filter::Parameters::new()).unwrap();
-    let rule = Rule { name: "big".into(), filter: broker_filter::Filter::Sql(filter), action: None };
-    let mut subscription = Described::new(EntityKind::Subscription, "audit");
-    subscription.set("MaxDeliveryCount", Some("3"));
-    subscription.set_first_rule(rule.clone());
-    let read = xml::with_document(subscription.body().as_bytes(), |document| {
-        let node = described(document).unwrap();
-        let first = xml::child(node, DEFAULT_RULE).unwrap();
-        (description::read(node).unwrap().settings.max_delivery_count, rule::read(first, None).unwrap())
-    });
-    assert_eq!(read.unwrap(), (3, rule.clone()));
-    assert_eq!(read_rule(rule_body(rule.clone()).as_bytes()).unwrap(), Some(rule));
+    // A text that names the elements of rules is still that text.
+    let texts = ["n > 5", "n = 'RuleDescription'", "n = '</RuleDescription>' OR DefaultRuleDescription = 1"];
+    for text in texts {
+        let filter = broker_filter::SqlFilter::parse(text, broker_filter::Parameters::new()).unwrap();
+        let filter = broker_filter::Filter::Sql(filter);
+        let rule = Rule { name: "big RuleDescription".into(), filter, action: None };
+        let mut subscription = Described::new(EntityKind::Subscription, "audit");
+        subscription.set("MaxDeliveryCount", Some("3"));
+        subscription.set_first_rule(rule.clone());
+        let read = xml::with_document(subscription.body().as_bytes(), |document| {
+            let node = described(document).unwrap();
+            let first = xml::child(node, rule::DEFAULT_RULE).unwrap();
+            (description::read(node).unwrap().settings.max_delivery_count, rule::read(first, None).unwrap())
+        });
+        assert_eq!(read.unwrap(), (3, rule.clone()), "{text}");
+        assert_eq!(read_rule(rule_body(rule.clone()).as_bytes()).unwrap(), Some(rule), "{text}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Element {
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Property(property) => Some(property.row().element),
-            Self::DefaultRule => Some("DefaultRuleDescription"),
+            Self::DefaultRule => Some(crate::rule::DEFAULT_RULE),
             Self::AuthorizationRules => Some("AuthorizationRules"),
             _ => None,
         }

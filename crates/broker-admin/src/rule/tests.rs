@@ -16,7 +16,7 @@ fn read_text(inside: &str) -> Result<Rule, String> {
 
 fn shown(rule: Rule) -> String {
     let mut out = String::new();
-    write(&mut out, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
+    write(&mut out, RULE, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
     out
 }
 
