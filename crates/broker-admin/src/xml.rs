@@ -20,8 +20,8 @@ const DEPTH_MAX: usize = 32;
 /// Most attributes of one element, and of all: each is compared with those beside it.
 const ATTRIBUTES_MAX: usize = 32;
 const ALL_ATTRIBUTES_MAX: usize = 10_000;
-/// Most declarations of namespaces by an element and those around it: an element that declares one is given a copy of those that
-/// it inherits, for which all are compared with all. Clients send about six.
+/// Most declarations of namespaces by an element and those around it: an element that declares one is given a copy of
+/// those that it inherits, for which all are compared with all. Clients send about six.
 const NAMESPACES_MAX: usize = 32;
 /// Longest declaration of a namespace, name and value: bytes of both are compared.
 const NAMESPACE_BYTES_MAX: usize = 256;
