@@ -200,7 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.send_pause.renew(namespace, &mut self.gateway, || self.clock.now().instant);
             let waiting = (!self.outgoing.is_empty()).then(|| self.outgoing.taken());
             let stalled = self.stalled_output.deadline(waiting, self.clock.now().instant)?;
-            let deadlines = [self.gateway.deadline(), stalled, self.send_pause.look_at()];
+            let deadlines = [self.gateway.deadline(), stalled, self.send_pause.check_at()];
             self.deadline_timer.set(deadlines.into_iter().flatten().min());
             if let Some(namespace) = self.placer.placed() {
                 namespace.add_gateway_work(self.turn.take_uncounted(self.gateway.work_done()));
@@ -255,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.handle_control_message(control_message);
         }
         if ready.deadline {
-            if self.send_pause.look_at().is_some() {
+            if self.send_pause.check_at().is_some() {
                 // The silence is not the peer's.
                 self.gateway.input_withheld(now.instant);
             }
@@ -446,7 +446,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             ready.flushed = true;
             ready.failure = result.err();
         }
-        if self.send_pause.look_at().is_some() {
+        if self.send_pause.check_at().is_some() {
             self.effect_queue.pass_call_on();
         } else if has_turn && ready.failure.is_none() && self.effect_queue.may_read() {
             self.poll_input(cx, &mut ready);

@@ -25,13 +25,13 @@ pub(super) struct SendPause {
     /// End of the pause.
     end: Option<Instant>,
     /// Time at which to call [`SendPause::renew`] during a pause.
-    look_at: Option<Instant>,
+    check_at: Option<Instant>,
 }
 
 impl SendPause {
     /// The time at which to call [`SendPause::renew`]; `None`: the connection is read.
-    pub(super) const fn look_at(&self) -> Option<Instant> {
-        self.look_at
+    pub(super) const fn check_at(&self) -> Option<Instant> {
+        self.check_at
     }
 
     /// Counts the messages that these commands send.
@@ -60,7 +60,7 @@ impl SendPause {
         gateway: &mut Gateway,
         now: impl Fn() -> Instant,
     ) {
-        self.look_at = None;
+        self.check_at = None;
         let limited = namespace.filter(|namespace| namespace.send_rate.is_limited());
         if let Some(end) = self.end {
             let now = now();
@@ -74,7 +74,7 @@ impl SendPause {
         {
             self.begin(namespace, now());
         }
-        self.look_at = self.end.map(|end| end.min(now() + LOOK_INTERVAL));
+        self.check_at = self.end.map(|end| end.min(now() + LOOK_INTERVAL));
     }
 
     fn begin(&mut self, namespace: &ServedNamespace, now: Instant) {

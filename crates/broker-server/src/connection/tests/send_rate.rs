@@ -119,7 +119,7 @@ fn a_connection_is_read_at_the_end_of_its_pause_whatever_others_owe_by_then() {
     };
     let mut is_read = |pause: &mut SendPause, now: u64| {
         pause.renew(Some(&namespace), &mut gateway, at(now));
-        pause.look_at().is_none()
+        pause.check_at().is_none()
     };
     let (mut flood, mut other) = (SendPause::default(), SendPause::default());
     assert!(is_read(&mut flood, 0) && is_read(&mut other, 0));
@@ -139,7 +139,7 @@ fn a_connection_is_read_at_the_end_of_its_pause_whatever_others_owe_by_then() {
     // A pause is looked at again each second, and ends with the limit.
     send(&mut flood, 1_000, 103);
     assert!(!is_read(&mut flood, 104));
-    assert_eq!(flood.look_at(), Some(at(105)()));
+    assert_eq!(flood.check_at(), Some(at(105)()));
     namespace.send_rate.set(None);
     assert!(is_read(&mut flood, 104));
 }
