@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use broker_server::{ServerConfig, TelemetryConfig};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use super::{
@@ -74,7 +75,7 @@ fn telemetry(
     let given = settings.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut headers: Vec<(String, String)> = given.collect();
     if headers.is_empty() {
-        headers = listed(&environment("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default());
+        headers = listed(&environment(HEADERS).unwrap_or_default())?;
     }
     let service_name = settings.service_name.clone().or_else(|| environment("OTEL_SERVICE_NAME"));
     let service_name = service_name.unwrap_or_else(|| "ferrybus".to_owned());
@@ -87,10 +88,21 @@ fn with_path(base: &str) -> String {
     if base.ends_with("/v1/traces") { base.to_owned() } else { format!("{base}/v1/traces") }
 }
 
-/// `name=value,name=value`
-fn listed(text: &str) -> Vec<(String, String)> {
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// `name=value,name=value`, where values are percent-encoded, as OpenTelemetry takes it over from W3C Baggage.
+fn listed(text: &str) -> Result<Vec<(String, String)>, Failure> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+    let decoded = |(name, value): (&str, &str)| {
+        let (name, value) = (name.trim(), percent_decode_str(value.trim()));
+        match value.decode_utf8() {
+            Ok(value) => Ok((name.to_owned(), value.into_owned())),
+            // It may be a secret, so it is not shown.
+            Err(_) => Err(Failure::misuse(format_args!("the value of `{name}` in `{HEADERS}` is not UTF-8"))
+                .hint("a percent sign and two hexadecimal digits are a byte there; `%25` is a percent sign")),
+        }
+    };
+    pairs.map(decoded).collect()
 }
 
 #[cfg(test)]
