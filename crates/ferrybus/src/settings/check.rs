@@ -227,9 +227,13 @@ impl Settings {
         let listen_tls = match &self.listen_tls {
             Some(texts) => resolve_all(texts, PORT_TLS)?,
             None if tls => {
-                let mut hosts: Vec<IpAddr> = listen.iter().map(SocketAddr::ip).collect();
-                hosts.dedup();
-                hosts.into_iter().map(|ip| SocketAddr::new(ip, PORT_TLS)).collect()
+                let mut hosts: Vec<SocketAddr> = Vec::new();
+                for address in listen.iter().map(|address| SocketAddr::new(address.ip(), PORT_TLS)) {
+                    if !hosts.contains(&address) {
+                        hosts.push(address);
+                    }
+                }
+                hosts
             }
             None => Vec::new(),
         };

@@ -230,6 +230,10 @@ fn queues_get_what_is_configured_and_defaults_for_the_rest() {
 fn a_certificate_opens_the_tls_port_of_the_same_hosts() {
     let text = "listen = [\"127.0.0.1:7000\", \"127.0.0.1:7001\"]\n[tls]\ncertificate = \"c\"\nkey = \"k\"";
     assert_eq!(limits(text).server.listen_tls, ["127.0.0.1:5671".parse().unwrap()]);
+    // One host stands in several places, as where two ports of `localhost` have two address families each.
+    let apart = text.replace("\"127.0.0.1:7001\"", "\"127.0.0.2:7000\", \"127.0.0.1:7001\"");
+    let both = ["127.0.0.1:5671", "127.0.0.2:5671"].map(|address| address.parse().unwrap());
+    assert_eq!(limits(&apart).server.listen_tls, both);
     let other = limits(&format!("listen_tls = [\"127.0.0.2:7\"]\n{text}"));
     assert_eq!(other.server.listen_tls, ["127.0.0.2:7".parse().unwrap()]);
 }
