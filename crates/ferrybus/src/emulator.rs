@@ -28,6 +28,8 @@ pub(crate) use variables::Variables;
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     pub(crate) namespaces: Vec<EmulatorNamespace>,
+    /// Notices about parts of the file outside of them.
+    pub(crate) notices: Vec<String>,
 }
 
 /// One namespace of the file.
@@ -64,19 +66,24 @@ fn parse(text: &str) -> Result<Emulator, InvalidConfig> {
     if namespaces.is_empty() {
         return Err(InvalidConfig("`UserConfig.Namespaces` has 0 entries, expected 1 or more".into()));
     }
+    // Editors find the schema of a file by its `$schema`.
+    let mut notices = unknown(&root, "the file", &["$schema", "UserConfig"]);
+    notices.extend(unknown(config, "`UserConfig`", &["Namespaces", "Logging"]));
     let has_several = namespaces.len() > 1;
     let namespaces = namespaces.iter().enumerate().map(|(at, namespace)| {
-        EmulatorNamespace::read(namespace).map_err(|InvalidConfig(reason)| {
+        EmulatorNamespace::read(namespace, at).map_err(|InvalidConfig(reason)| {
             InvalidConfig(if has_several { format!("`Namespaces[{at}]`: {reason}") } else { reason })
         })
     });
-    Ok(Emulator { namespaces: namespaces.collect::<Result<_, _>>()? })
+    Ok(Emulator { namespaces: namespaces.collect::<Result<_, _>>()?, notices })
 }
 
 impl EmulatorNamespace {
-    fn read(namespace: &Value) -> Result<Self, InvalidConfig> {
+    fn read(namespace: &Value, at: usize) -> Result<Self, InvalidConfig> {
         let name = namespace.get("Name").and_then(Value::as_str).map(str::to_owned);
-        let mut read = Self { name, ..Self::default() };
+        let place = format!("`Namespaces[{at}]`");
+        let notices = unknown(namespace, &place, &["Name", "Queues", "Topics"]);
+        let mut read = Self { name, notices, ..Self::default() };
         for (at, queue) in optional_list(namespace, "Queues")?.iter().enumerate() {
             let queue = read.queue(queue, &format!("Queues[{at}]"))?;
             read.queues.push(queue);
@@ -98,6 +105,7 @@ impl EmulatorNamespace {
         check_entity_name(&name)?;
         let entity = format!("queue `{name}`");
         let properties = Properties { given: object(queue, &entity)?, entity };
+        self.notices.extend(unknown(queue, &properties.entity, &["Name", "Properties"]));
         self.name_what_is_not_done(&properties, EntityKind::Queue);
         let settings = properties.settings(EntityKind::Queue)?;
         Ok((name, settings))
@@ -105,16 +113,32 @@ impl EmulatorNamespace {
 
     fn name_what_is_not_done(&mut self, properties: &Properties<'_>, kind: EntityKind) {
         let known: Vec<&str> = schema(kind).map(|row| row.element).collect();
-        let entity = &properties.entity;
-        for key in properties.given.keys() {
-            if !known.contains(&key.as_str()) {
-                let near = suggest(key, known.iter().copied())
-                    .map(|near| format!(", did you mean `{near}`?"))
-                    .unwrap_or_default();
-                self.notices.push(format!("{entity}: unknown property `{key}` is ignored{near}"));
-            }
+        self.notices.extend(unknown_keys(properties.given.keys(), "property", &properties.entity, &known));
+        if known.contains(&DUPLICATE_WINDOW) {
+            self.notices.extend(properties.raised_duplicate_window());
         }
     }
+}
+
+/// Notices about keys of the object at `place` that the emulator's schema does not have.
+fn unknown(object: &Value, place: &str, known: &[&str]) -> Vec<String> {
+    let keys = object.as_object().into_iter().flat_map(Map::keys);
+    unknown_keys(keys, "key", place, known)
+}
+
+fn unknown_keys<'k>(
+    keys: impl Iterator<Item = &'k String>,
+    what: &str,
+    place: &str,
+    known: &[&str],
+) -> Vec<String> {
+    let unknown = keys.filter(|key| !known.contains(&key.as_str()));
+    let notice = |key: &String| {
+        let near = suggest(key, known.iter().copied());
+        let near = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+        format!("{place}: unknown {what} `{key}` is ignored{near}")
+    };
+    unknown.map(notice).collect()
 }
 
 /// The `Properties` of an entity; empty where there are none.
@@ -131,6 +155,10 @@ fn check_entity_name(name: &str) -> Result<(), InvalidConfig> {
     check_service_bus_name(name)
         .map_err(|failure| InvalidConfig(failure.to_string().replace("error: ", "").replace('\n', "; ")))
 }
+
+const DUPLICATE_WINDOW: &str = "DuplicateDetectionHistoryTimeWindow";
+
+const DUPLICATE_WINDOW_MIN: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// The properties of one entity.
 struct Properties<'p> {
@@ -199,11 +227,19 @@ impl Properties<'_> {
 
     /// The emulator takes shorter ones than the cloud service, whose shortest is 20 seconds.
     fn duplicate_window(&self) -> Result<std::time::Duration, InvalidConfig> {
-        let key = "DuplicateDetectionHistoryTimeWindow";
-        let (shortest, longest) =
-            (std::time::Duration::from_secs(20), std::time::Duration::from_secs(604_800));
-        let window = self.span(key, "PT20S")?.finite().filter(|window| *window <= longest);
-        Ok(window.ok_or_else(|| self.bad(key, "a duration up to `P7D`"))?.max(shortest))
+        let longest = std::time::Duration::from_secs(604_800);
+        let window = self.span(DUPLICATE_WINDOW, "PT20S")?.finite().filter(|window| *window <= longest);
+        let window = window.ok_or_else(|| self.bad(DUPLICATE_WINDOW, "a duration up to `P7D`"))?;
+        Ok(window.max(DUPLICATE_WINDOW_MIN))
+    }
+
+    /// The notice about a window that is too short, if it is.
+    fn raised_duplicate_window(&self) -> Option<String> {
+        let window = self.span(DUPLICATE_WINDOW, "PT20S").ok()?.finite()?;
+        let (entity, found) = (&self.entity, self.given.get(DUPLICATE_WINDOW)?);
+        (window < DUPLICATE_WINDOW_MIN).then(|| {
+            format!("{entity}: `{DUPLICATE_WINDOW}` is {found}, and `PT20S` is taken, the shortest there is")
+        })
     }
 
     /// The entity that messages are forwarded to; an empty text is none.

@@ -87,6 +87,75 @@ fn what_is_not_done_is_said() {
 }
 
 #[test]
+fn keys_that_the_schema_lacks_are_named() {
+    let text = r#"{"$schema":"s","UserConfg":1,"UserConfig":{"Loging":{},"Logging":{"Type":"File"},"Namespaces":[
+        {"Name":"n","Queus":[],"Queues":[{"Name":"q","Propertys":{"RequiresSession":true}},{"Name":"p","x":null}]},
+        {"Name":"m","Topic":[]}]}}"#;
+    let read = parse(text).unwrap();
+    assert_eq!(
+        read.notices,
+        [
+            "the file: unknown key `UserConfg` is ignored, did you mean `UserConfig`?",
+            "`UserConfig`: unknown key `Loging` is ignored, did you mean `Logging`?",
+        ]
+    );
+    assert_eq!(
+        read.namespaces[0].notices,
+        [
+            "`Namespaces[0]`: unknown key `Queus` is ignored, did you mean `Queues`?",
+            "queue `q`: unknown key `Propertys` is ignored, did you mean `Properties`?",
+            "queue `p`: unknown key `x` is ignored",
+        ]
+    );
+    assert_eq!(
+        read.namespaces[1].notices,
+        ["`Namespaces[1]`: unknown key `Topic` is ignored, did you mean `Topics`?"]
+    );
+    assert_eq!(parse(SAMPLE).unwrap().notices, Vec::<String>::new());
+}
+
+#[test]
+fn files_that_are_done_in_full_bring_no_notice() {
+    let files = [
+        include_str!("../../tests/it/sample-config.json"),
+        include_str!("../../../../docs/packages/Config.json"),
+    ];
+    for text in files {
+        let read = parse(text).unwrap();
+        let notices = read.namespaces.iter().flat_map(|namespace| &namespace.notices).chain(&read.notices);
+        assert_eq!(notices.collect::<Vec<_>>(), Vec::<&String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn a_duplicate_window_that_is_raised_is_named() {
+    let raised = |entity: &str, found: &str| {
+        vec![format!(
+            "{entity}: `DuplicateDetectionHistoryTimeWindow` is \"{found}\", and `PT20S` is taken, the shortest there is"
+        )]
+    };
+    let cases = [("PT5S", 20, true), ("PT19S", 20, true), ("PT20S", 20, false), ("PT21S", 21, false)];
+    for (window, seconds, is_raised) in cases {
+        let text = format!(
+            r#"{{"UserConfig":{{"Namespaces":[{{"Name":"n",
+            "Queues":[{{"Name":"q","Properties":{{"DuplicateDetectionHistoryTimeWindow":"{window}"}}}}]}}]}}}}"#
+        );
+        for (entity, text) in [("queue `q`", text.clone()), ("topic `q`", text.replace("Queues", "Topics"))] {
+            let read = only(&text).unwrap();
+            let of_queue = read.queues.first().map(|(_, settings)| settings);
+            let settings = of_queue.unwrap_or_else(|| &read.topics[0].settings);
+            assert_eq!(
+                settings.duplicate_detection_window,
+                Duration::from_secs(seconds),
+                "{entity} {window}"
+            );
+            let expected = if is_raised { raised(entity, window) } else { Vec::new() };
+            assert_eq!(read.notices, expected, "{entity} {window}");
+        }
+    }
+}
+
+#[test]
 fn duplicate_detection_and_forwarding_are_read() {
     let text = r#"{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":"q","Properties":{
         "RequiresDuplicateDetection":true,"DuplicateDetectionHistoryTimeWindow":"P7D",

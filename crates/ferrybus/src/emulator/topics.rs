@@ -7,7 +7,9 @@ use broker_filter::{Filter, Value as FilterValue};
 use broker_server::EntityPlan;
 use serde_json::{Map, Value};
 
-use super::{EmulatorNamespace, InvalidConfig, Properties, check_entity_name, name, object, optional_list};
+use super::{
+    EmulatorNamespace, InvalidConfig, Properties, check_entity_name, name, object, optional_list, unknown,
+};
 use crate::rules;
 
 impl EmulatorNamespace {
@@ -16,6 +18,8 @@ impl EmulatorNamespace {
         check_entity_name(&topic_name)?;
         let given = object(topic, &format!("topic `{topic_name}`"))?;
         let properties = Properties { entity: format!("topic `{topic_name}`"), given };
+        let known = ["Name", "Properties", "Subscriptions"];
+        self.notices.extend(unknown(topic, &properties.entity, &known));
         self.name_what_is_not_done(&properties, EntityKind::Topic);
         let settings = properties.settings(EntityKind::Topic)?;
         self.topics.push(EntityPlan {
@@ -34,13 +38,18 @@ impl EmulatorNamespace {
         let name = format!("{topic}/Subscriptions/{}", name(subscription, place)?);
         let entity = format!("subscription `{name}`");
         let properties = Properties { given: object(subscription, &entity)?, entity };
+        self.notices.extend(unknown(subscription, &properties.entity, &["Name", "Properties", "Rules"]));
         self.name_what_is_not_done(&properties, EntityKind::Subscription);
         let settings = properties.settings(EntityKind::Subscription)?;
         let rules = optional_list(subscription, "Rules")?;
         let rules: Vec<Rule> = rules
             .iter()
             .enumerate()
-            .map(|(at, found)| rule(found, &format!("{place}.Rules[{at}]")))
+            .map(|(at, found)| {
+                let rule = rule(found, &format!("{place}.Rules[{at}]"))?;
+                self.notices.extend(unread(found, &format!("{}: rule `{}`", properties.entity, rule.name)));
+                Ok(rule)
+            })
             .collect::<Result<_, _>>()?;
         let rules = Some(rules).filter(|rules| !rules.is_empty());
         self.topics.push(EntityPlan { name, kind: EntityKind::Subscription, settings, rules });
@@ -62,8 +71,32 @@ fn rule(rule: &Value, place: &str) -> Result<Rule, InvalidConfig> {
     if filter.is_none() {
         return Err(bad("`SqlFilter.SqlExpression` is missing or not a text".into()));
     }
-    let action = expression(properties, "Action").map(rules::action).transpose().map_err(bad)?;
+    let action = expression(properties, "Action");
+    if action.is_none() && properties.get("Action").is_some_and(|action| !action.is_null()) {
+        return Err(bad("`Action.SqlExpression` is missing or not a text".into()));
+    }
+    let action = action.map(rules::action).transpose().map_err(bad)?;
     Ok(rules::rule(&name, filter, action))
+}
+
+/// Notices about parts of a rule that say nothing to the broker.
+fn unread(rule: &Value, place: &str) -> Vec<String> {
+    let mut notices = unknown(rule, place, &["Name", "Properties"]);
+    let Some(properties) = rule.get("Properties") else { return notices };
+    notices.extend(unknown(properties, place, &["FilterType", "SqlFilter", "CorrelationFilter", "Action"]));
+    let given = |key: &str| properties.get(key).filter(|part| !part.is_null());
+    let (kind, other) = match given("FilterType").and_then(Value::as_str) {
+        Some("Sql") => ("Sql", "CorrelationFilter"),
+        _ => ("Correlation", "SqlFilter"),
+    };
+    if given(other).is_some() {
+        notices.push(format!("{place}: `{other}` is ignored, `FilterType` is `{kind}`"));
+    }
+    for key in ["SqlFilter", "Action"].into_iter().filter(|key| *key != other) {
+        let part = given(key).map(|part| unknown(part, &format!("{place}: `{key}`"), &["SqlExpression"]));
+        notices.extend(part.into_iter().flatten());
+    }
+    notices
 }
 
 fn expression<'v>(properties: &'v Map<String, Value>, key: &str) -> Option<&'v str> {

@@ -130,6 +130,7 @@ impl Settings {
         }
         let mut notices = Vec::new();
         if let (Some(emulator), Some(path)) = (emulator, &self.emulator_config) {
+            notices.extend(emulator.notices);
             for (place, of_emulator) in namespaces.of_emulator().iter().zip(emulator.namespaces) {
                 let Some(namespace) = all.get_mut(place.0) else { continue };
                 namespace.declared.add_emulator(path, &of_emulator);

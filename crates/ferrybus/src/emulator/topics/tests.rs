@@ -44,13 +44,72 @@ fn topics_come_with_subscriptions_and_rules() {
     assert!(emulator.notices.is_empty(), "{:?}", emulator.notices);
 }
 
+fn rule(properties: &str) -> String {
+    with_topics(&format!(
+        r#"[{{"Name":"t","Subscriptions":[{{"Name":"s","Rules":[{{"Name":"r","Properties":{properties}}}]}}]}}]"#
+    ))
+}
+
+fn with_action(action: &str) -> String {
+    rule(&format!(r#"{{"FilterType":"Sql","SqlFilter":{{"SqlExpression":"a = 1"}},"Action":{action}}}"#))
+}
+
+#[test]
+fn a_rule_without_an_action_may_say_so() {
+    let read = only(&with_action("null")).unwrap();
+    assert_eq!(read.topics[1].rules, Some(vec![rules::rule("r", Some(rules::sql("a = 1").unwrap()), None)]));
+    assert!(read.notices.is_empty(), "{:?}", read.notices);
+}
+
+#[test]
+fn keys_that_the_schema_lacks_are_named() {
+    let s = "subscription `t/Subscriptions/s`";
+    let cases = [
+        (
+            with_topics(r#"[{"Name":"t","Subscription":[]}]"#),
+            "topic `t`: unknown key `Subscription` is ignored, did you mean `Subscriptions`?".to_owned(),
+        ),
+        (
+            with_topics(r#"[{"Name":"t","Subscriptions":[{"Name":"s","rules":[]}]}]"#),
+            format!("{s}: unknown key `rules` is ignored, did you mean `Rules`?"),
+        ),
+        (
+            with_topics(
+                r#"[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[{"Name":"r","Action":{},
+                "Properties":{"FilterType":"Correlation","CorrelationFilter":{"To":"x"}}}]}]}]"#,
+            ),
+            format!("{s}: rule `r`: unknown key `Action` is ignored"),
+        ),
+        (
+            rule(r#"{"FilterType":"Correlation","CorrelationFilter":{"To":"x"},"Acton":{}}"#),
+            format!("{s}: rule `r`: unknown key `Acton` is ignored, did you mean `Action`?"),
+        ),
+        (
+            rule(r#"{"FilterType":"Correlation","CorrelationFilter":{"To":"x"},"SqlFilter":{"x":1}}"#),
+            format!("{s}: rule `r`: `SqlFilter` is ignored, `FilterType` is `Correlation`"),
+        ),
+        (
+            rule(
+                r#"{"FilterType":"Sql","SqlFilter":{"SqlExpression":"a = 1"},"CorrelationFilter":{"To":"x"}}"#,
+            ),
+            format!("{s}: rule `r`: `CorrelationFilter` is ignored, `FilterType` is `Sql`"),
+        ),
+        (
+            rule(r#"{"FilterType":"Sql","SqlFilter":{"SqlExpression":"a = 1","Parameters":{}}}"#),
+            format!("{s}: rule `r`: `SqlFilter`: unknown key `Parameters` is ignored"),
+        ),
+        (
+            with_action(r#"{"SqlExpression":"SET a = 1","x":1}"#),
+            format!("{s}: rule `r`: `Action`: unknown key `x` is ignored"),
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(only(&text).unwrap().notices, [expected], "{text}");
+    }
+}
+
 #[test]
 fn a_rule_that_cannot_be_is_named() {
-    let rule = |properties: &str| {
-        with_topics(&format!(
-            r#"[{{"Name":"t","Subscriptions":[{{"Name":"s","Rules":[{{"Name":"r","Properties":{properties}}}]}}]}}]"#
-        ))
-    };
     let cases = [
         (rule("{}"), "rule `r`: `FilterType` is ``"),
         (rule(r#"{"FilterType":"Sql"}"#), "`SqlFilter.SqlExpression` is missing"),
@@ -62,6 +121,10 @@ fn a_rule_that_cannot_be_is_named() {
         (rule(r#"{"FilterType":"Correlation","CorrelationFilter":{}}"#), "has no condition"),
         (rule(r#"{"FilterType":"Correlation","CorrelationFilter":{"Nope":"x"}}"#), "`Nope` is no field"),
         (with_topics(r#"[{"Name":"?"}]"#), "`?` cannot be the name"),
+        (with_action(r#"{"SqlExpresion":"SET a = 1"}"#), "rule `r`: `Action.SqlExpression` is missing"),
+        (with_action(r#"{"SqlExpression":7}"#), "rule `r`: `Action.SqlExpression` is missing"),
+        (with_action("{}"), "rule `r`: `Action.SqlExpression` is missing"),
+        (with_action(r#""SET a = 1""#), "rule `r`: `Action.SqlExpression` is missing"),
     ];
     for (text, expected) in cases {
         let InvalidConfig(error) = only(&text).unwrap_err();

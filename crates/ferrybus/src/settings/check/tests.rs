@@ -7,7 +7,7 @@ use broker_server::MissingRight;
 
 use super::*;
 use crate::{
-    emulator::Variables,
+    emulator::{EmulatorNamespace, Variables},
     entity_name::{check_name, check_service_bus_name},
 };
 
@@ -285,6 +285,16 @@ fn the_emulators_variable_stands_in_for_the_usual_port_of_http() {
         // Nobody brought the emulator's configuration.
         assert!(limits.notices.is_empty(), "{:?}", limits.notices);
     }
+}
+
+#[test]
+fn notices_of_the_emulators_file_are_told_with_those_of_its_namespaces() {
+    let mut settings = Settings::parse("", "f").unwrap();
+    settings.emulator_config = Some("Config.json".into());
+    let namespace = EmulatorNamespace { notices: vec!["inside".into()], ..Default::default() };
+    let emulator = Some(Emulator { namespaces: vec![namespace], notices: vec!["outside".into()] });
+    let namespaces = Namespaces::new(&settings, emulator.as_ref()).unwrap();
+    assert_eq!(settings.entities_of(&namespaces, emulator).unwrap().notices, ["outside", "inside"]);
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn with_emulator(toml: &str, names: &[&str]) -> Result<Namespaces, String> {
         name: (!name.is_empty()).then(|| (*name).to_owned()),
         ..Default::default()
     });
-    let emulator = Emulator { namespaces: namespaces.collect() };
+    let emulator = Emulator { namespaces: namespaces.collect(), ..Emulator::default() };
     let mut settings = Settings::parse(toml, "f").unwrap();
     settings.emulator_config = Some("Config.json".into());
     Namespaces::new(&settings, Some(&emulator)).map_err(|failure| failure.to_string())
