@@ -267,32 +267,29 @@ impl SessionRequests<'_> {
         let Some(Store { sessions: Some(sessions), slots, .. }) = self.state.store_mut(queue) else {
             return Vec::new();
         };
-        let (ordered, sessions) = sessions.list_after(after);
-        let mut visited = ordered as u64;
-        let listed = sessions.filter(|session| {
-            visited += 1;
-            is_listed(slots, session, updated_after, &mut visited)
-        });
-        let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
-        let ids: Vec<Box<str>> = listed.map(|session| Box::from(&**session.id())).collect();
-        cx.out.charge(Work::LIST_ENTRY.times(ids.len() as u64) + Work::SLOT.times(visited));
+        let bounds = (skip as usize, top.min(LISTED_MAX) as usize);
+        let mut messages = 0;
+        let (visited, page) =
+            sessions.page(after, bounds, |session| is_listed(slots, session, updated_after, &mut messages));
+        let ids: Vec<Box<str>> = page.into_iter().map(|session| Box::from(&**session.id())).collect();
+        cx.out.charge(Work::LIST_ENTRY.times(ids.len() as u64) + Work::SLOT.times(visited + messages));
         ids
     }
 }
 
-/// Whether a list has a session. Adds the messages that are looked at to `visited`.
+/// Whether a list has a session. Adds the messages that are looked at to `messages`.
 fn is_listed(
     slots: &Slots<Slot>,
     session: &Session,
     updated_after: Option<Timestamp>,
-    visited: &mut u64,
+    messages: &mut u64,
 ) -> bool {
     let updated = session.state().map(|state| state.updated_at);
     if let Some(after) = updated_after {
         return updated.is_some_and(|at| at > after);
     }
     let mut is_active = |sequence| {
-        *visited += 1;
+        *messages += 1;
         slots.get(sequence).is_some_and(|slot| slot.state == State::Active)
     };
     updated.is_some() || session.first_ready().is_some() || session.delivered().any(&mut is_active)

@@ -10,7 +10,8 @@
 //! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `unavailable`. A session is
 //! in `available` exactly while it is free and something is ready, under its lowest ready number; one that is held and
 //! has something ready is in `turn`, unless its holder was found to want nothing, or its next message is read from the disk. A session without messages, state and
-//! holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is about.
+//! holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is about,
+//! but for a list (`page`): one that finds no order visits all, and says so. A call that drops an order frees a bounded one.
 
 mod acceptors;
 mod listing;

@@ -349,6 +349,39 @@ fn so_many_sessions_are_listed_at_once_as_fit_an_answer() {
 }
 
 #[test]
+fn a_store_of_more_sessions_than_an_order_is_kept_of_lists_the_same_pages() {
+    let kept_max = 16_384;
+    let mut broker = Broker::with_queue(settings());
+    let publish = |broker: &mut Broker, number: usize| {
+        let id = format!("{}{number:05}", if number.is_multiple_of(2) { "S" } else { "s" });
+        broker.publish(of_session(&id, "m"));
+        id
+    };
+    // The last comes first.
+    let mut ids: Vec<String> = (1..=kept_max).rev().map(|number| publish(&mut broker, number)).collect();
+    let pages = |broker: &mut Broker| {
+        let whole = list(broker, None, 0, 5_000);
+        let skipped = list(broker, None, 9_999, 3);
+        let last = list(broker, None, 16_380, 9);
+        let behind = list_after(broker, None, Some("S12345-"), 1, 3);
+        [whole, skipped, last, behind]
+    };
+    let mut ordered = pages(&mut broker);
+    ids.push(publish(&mut broker, 0));
+    ids.sort_unstable_by_key(|id| id.to_lowercase());
+    let selected = pages(&mut broker);
+    let expected = [&ids[..4_096], &ids[9_999..10_002], &ids[16_380..], &ids[12_347..12_350]];
+    assert_eq!(selected.each_ref().map(Vec::as_slice), expected);
+    // The new session is the first of all.
+    ordered[0].insert(0, "S00000".into());
+    ordered[0].pop();
+    assert_eq!((&ordered[0], &ordered[3]), (&selected[0], &selected[3]));
+    assert_eq!((&ordered[1][..], &ordered[2][..]), (&ids[10_000..10_003], &ids[16_381..]));
+    broker.restart();
+    assert_eq!(pages(&mut broker), selected);
+}
+
+#[test]
 fn peeking_at_a_session_shows_its_messages_wherever_they_stand() {
     let mut broker = holding(settings());
     let later = broker.now.after(Duration::from_secs(1));

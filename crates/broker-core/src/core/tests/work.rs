@@ -139,6 +139,31 @@ fn a_list_of_sessions_is_charged_for_those_that_it_visits() {
     assert_eq!(cost(never, 0, 5), (0, visit(sessions)), "none is wanted, and all are visited");
 }
 
+#[test]
+fn each_list_of_a_store_of_many_sessions_is_charged_for_all_of_them() {
+    // One more than an order is kept of.
+    let sessions = 16_385;
+    let mut broker =
+        Broker::with_queue(EntitySettings { requires_session: true, ..EntitySettings::default() });
+    for number in 0..sessions {
+        broker.publish(Message { session_id: Some(format!("{number}").into()), ..message("m") });
+    }
+    let mut cost = |after: Option<&str>, updated_after, skip| {
+        let before = broker.journal.work;
+        let (path, top, after, ticket) = (main_path("q"), 5, after.map(Box::from), Ticket(9));
+        let told = broker.tell(ME, Command::ListSessions { path, updated_after, after, skip, top, ticket });
+        let Some(Effect::SessionList { ids, .. }) = told.first() else { panic!("{told:?}") };
+        (ids.len(), broker.journal.work.0 - before.0 - Work::COMMAND.0)
+    };
+    let walk = Work::SLOT.times(sessions).0;
+    let page = (5, walk + Work::LIST_ENTRY.times(5).0);
+    assert_eq!(cost(None, None, 0), page, "no order is made");
+    assert_eq!(cost(None, None, 0), page, "none was made");
+    assert_eq!(cost(Some("5"), None, 300), page, "all are compared with the id");
+    assert_eq!(cost(None, None, 20_000), (0, walk));
+    assert_eq!(cost(None, Some(Timestamp::MAX), 0), (0, walk));
+}
+
 /// Something that releases much at once.
 struct Release {
     name: &'static str,

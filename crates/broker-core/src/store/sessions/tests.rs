@@ -342,18 +342,23 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_table_agrees_with_a_full_scan(steps in proptest::collection::vec(step(), 1..200), list_from in 0usize..200) {
+    fn the_table_agrees_with_a_full_scan(
+        steps in proptest::collection::vec(step(), 1..200),
+        list_from in 0usize..200,
+        kept_max in 0usize..6,
+        asked in asked(),
+    ) {
         let (mut table, mut model) = (Sessions::new(7), Model::default());
+        table.listing.keep_at_most(kept_max);
         for (number, step) in steps.iter().enumerate() {
             model.take_step(&mut table, step);
             model.settle();
             model.check(&table);
             if number >= list_from {
-                let mut ids: Vec<String> = table.iter().map(|session| session.id().to_string()).collect();
-                ids.sort_unstable();
-                let (_, listed) = table.list_after(None);
-                prop_assert!(listed.map(|session| &**session.id()).eq(ids.iter().map(String::as_str)));
+                prop_assert_eq!(page(&mut table, &asked).1, scanned(&table, &asked));
+                prop_assert_eq!(table.listing.is_kept(), table.len() <= kept_max);
             }
+            prop_assert!(!table.listing.is_kept() || table.len() <= kept_max);
         }
         // Every acceptor that can be served is in the queue.
         let waiting = (0..5u8).filter(|session| {
@@ -369,25 +374,105 @@ proptest! {
     }
 }
 
+/// A list that is asked for.
+#[derive(Clone, Debug)]
+struct Asked {
+    after: Option<String>,
+    skip: usize,
+    top: usize,
+    /// Whether it has those alone that have something ready.
+    ready: bool,
+}
+
+const ALL: Asked = Asked { after: None, skip: 0, top: usize::MAX, ready: false };
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let after = proptest::option::of(prop_oneof![
+        (0u8..5).prop_map(|session| format!("S{session}")),
+        (0u8..5).prop_map(|session| format!("s{session}-")),
+    ]);
+    let top = prop_oneof![0usize..6, Just(usize::MAX)];
+    (after, 0usize..6, top, any::<bool>()).prop_map(|(after, skip, top, ready)| Asked {
+        after,
+        skip,
+        top,
+        ready,
+    })
+}
+
+fn page(table: &mut Sessions, asked: &Asked) -> (u64, Vec<String>) {
+    let has = |session: &Session| !asked.ready || session.first_ready().is_some();
+    let (visited, page) = table.page(asked.after.as_deref(), (asked.skip, asked.top), has);
+    (visited, page.into_iter().map(|session| session.id().to_string()).collect())
+}
+
+/// The same by a full scan, of sessions whose ids are their keys.
+fn scanned(table: &Sessions, asked: &Asked) -> Vec<String> {
+    let after = asked.after.as_ref().map(|after| after.to_lowercase());
+    let all = table.iter().filter(|session| !asked.ready || session.first_ready().is_some());
+    let mut ids: Vec<String> = all.map(|session| session.id().to_string()).collect();
+    ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
+    ids.sort_unstable();
+    ids.into_iter().skip(asked.skip).take(asked.top).collect()
+}
+
+fn come(table: &mut Sessions, message: u64) {
+    let number = table.get_or_create(&format!("{message}"));
+    table.set_message_state(number, message, SessionMessageState::Ready);
+}
+
+fn go(table: &mut Sessions, message: u64) {
+    table.remove(table.find(&format!("{message}")).unwrap(), message);
+}
+
 #[test]
 fn sessions_that_come_and_go_pay_for_the_order_of_a_list() {
     let mut table = Sessions::new(7);
-    let come = |table: &mut Sessions, message: u64| {
-        let number = table.get_or_create(&format!("{message}"));
-        table.set_message_state(number, message, SessionMessageState::Ready);
-    };
+    let none = Asked { top: 0, ..ALL };
+    let visited = |table: &mut Sessions| page(table, &none).0;
     (0..100).for_each(|message| come(&mut table, message));
     assert!(!table.listing.is_kept(), "nobody has asked");
-    assert_eq!(table.list_after(None).0, 100);
-    assert_eq!(table.list_after(Some("50")).0, 0, "it is kept");
+    assert_eq!(visited(&mut table), 100);
+    assert_eq!(visited(&mut table), 0, "it is kept");
     (100..200).for_each(|message| come(&mut table, message));
-    (100..164).for_each(|message| table.remove(table.find(&format!("{message}")).unwrap(), message));
-    let (visited, listed) = table.list_after(None);
-    assert_eq!((visited, listed.count()), (0, 136));
+    (100..164).for_each(|message| go(&mut table, message));
+    let (all, listed) = page(&mut table, &ALL);
+    assert_eq!((all, listed.len()), (136, 136), "the order was there");
     assert!(table.listing.is_kept(), "as many have come and gone as were visited, and 64");
     come(&mut table, 200);
     assert!(!table.listing.is_kept());
-    assert_eq!(table.list_after(None).0, 137);
+    assert_eq!(visited(&mut table), 137);
     while table.pop().is_some() {}
-    assert_eq!(table.list_after(None).1.count(), 0);
+    assert_eq!(page(&mut table, &ALL), (0, Vec::new()));
+}
+
+#[test]
+fn a_store_of_many_sessions_has_no_order_and_lists_the_same_pages() {
+    let mut table = Sessions::new(7);
+    table.listing.keep_at_most(100);
+    (0..100).for_each(|message| come(&mut table, message));
+    assert_eq!(page(&mut table, &Asked { top: 7, ..ALL }).0, 107, "they are brought into order");
+    assert!(table.listing.is_kept());
+    come(&mut table, 100);
+    assert!(!table.listing.is_kept(), "one too many");
+    for asked in [
+        ALL,
+        Asked { top: 7, ..ALL },
+        Asked { skip: 40, top: 7, ..ALL },
+        Asked { skip: 94, top: 7, ..ALL },
+        Asked { skip: 95, top: 7, ..ALL },
+        Asked { skip: 101, top: 7, ..ALL },
+        Asked { after: Some("50".into()), skip: 3, top: 7, ready: true },
+        Asked { after: Some("50x".into()), skip: 3, top: 0, ready: true },
+    ] {
+        let all = scanned(&table, &asked);
+        assert_eq!(page(&mut table, &asked), (101, all), "each list visits all: {asked:?}");
+        assert!(!table.listing.is_kept(), "{asked:?}");
+    }
+    go(&mut table, 50);
+    assert!(!table.listing.is_kept(), "nobody has asked");
+    let asked = Asked { after: Some("50".into()), skip: 3, top: 7, ready: true };
+    assert_eq!(page(&mut table, &asked), (110, scanned(&table, &asked)));
+    assert!(table.listing.is_kept(), "few enough again");
+    assert_eq!(page(&mut table, &asked), (10, scanned(&table, &asked)));
 }
