@@ -95,8 +95,10 @@ fn letters_that_a_selector_compares_are_charged() {
             broker.deliver_all();
             broker.journal.work.0 - before.0
         };
-        let (with_holes, without) = (cost("colour LIKE '%b_%'"), cost("colour LIKE '%bb%'"));
+        let (with_holes, search, without) =
+            (cost("colour LIKE '%b_%'"), cost("colour LIKE '%bb%'"), cost("colour LIKE 'bb%'"));
         assert_eq!(with_holes - without, Work::of_steps(letters as u64).0, "{mode:?}");
+        assert_eq!(search - without, Work::of_steps(letters as u64 / 8).0, "{mode:?}");
     }
 }
 
