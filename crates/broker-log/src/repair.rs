@@ -59,7 +59,10 @@ impl Repair<'_> {
         let mut chain = 0;
         for segment in &segments {
             if segment.header_damaged {
-                self.rewrite_header(segment, chain)?;
+                // What comes to lie before it ends with what it is taken to name.
+                let base = segment.present.header.base;
+                let bridged = missing.iter().find(|hole| hole.to == base);
+                self.rewrite_header(segment, bridged.map_or(chain, |hole| hole.after))?;
             }
             let claimed = self.verified.claimed;
             let holes: Vec<&Hole> = segment.holes.iter().filter(|hole| hole.from < claimed).collect();

@@ -372,43 +372,86 @@ impl Scanner {
         length: u64,
         belongs: &mut dyn FnMut(&SegmentHeader) -> Result<bool, RecoveryError>,
     ) -> Result<Option<SegmentHeader>, RecoveryError> {
-        let unknown = SegmentHeader {
-            version: VERSION,
-            base: 0,
-            incarnation: 0,
-            synced: 0,
-            tail: 0,
-            previous: 0,
-            resume: None,
-        };
-        let mut places = Self::new(file, &unknown, length);
+        let mut places = Self::new(file, &UNKNOWN, length);
         let mut offset = HEADER;
         while let Some(found) = places.find_magic(disk, offset)? {
             offset = found + HEADER;
-            let bytes = places.bytes(disk, found, HEADER)?;
-            let batch = bytes.and_then(|bytes| BatchHeader::decode(bytes.first_chunk()?));
-            let Some(batch) = batch else { continue };
-            // Its stated position gives the base of the segment.
-            let Some(base) = batch.position.checked_sub(found) else { continue };
-            let (synced, tail) = (batch.synced, batch.tail);
-            let header = SegmentHeader { base, incarnation: batch.incarnation, synced, tail, ..unknown };
-            let is_sound = synced <= batch.position && tail <= base;
-            let fits = batch.kind == BatchKind::Gap || found + u64::from(batch.length) <= length;
-            if !is_sound || !fits || !belongs(&header)? {
+            let Some((header, position)) = places.stated_at(disk, found)? else { continue };
+            if !belongs(&header)? {
                 continue;
             }
-            let mut scanner = Self::new(file, &header, length);
-            scanner.supply(base + places.window_start, places.window.clone());
-            match scanner.batch_at(disk, batch.position) {
-                Ok(batch) => {
-                    let resume = Some(batch.header.previous);
-                    return Ok(Some(SegmentHeader { synced: 0, tail: 0, resume, ..header }));
-                }
-                Err(ScanEnd::Bad(_)) => {}
-                Err(ScanEnd::Failed(error)) => return Err(error),
+            if let Some(header) = places.confirmed(disk, &header, position)? {
+                return Ok(Some(header));
             }
         }
         Ok(None)
+    }
+
+    /// Of a file whose segment is not known: its positions are the offsets in the file.
+    pub(crate) fn of_file(file: FileId, length: u64) -> Self {
+        Self::new(file, &UNKNOWN, length)
+    }
+
+    /// What may be the header of a batch at this position; `None` when the file ends before.
+    pub(crate) fn header_bytes(
+        &mut self,
+        disk: &dyn Disk,
+        position: u64,
+    ) -> Result<Option<[u8; HEADER_LEN]>, RecoveryError> {
+        let is_inside = position.saturating_add(HEADER) <= self.limit;
+        let bytes = if is_inside { self.bytes(disk, position, HEADER)? } else { None };
+        Ok(bytes.and_then(|bytes| bytes.first_chunk().copied()))
+    }
+
+    /// As [`Scanner::orphan`], but of the first batch alone, where no client's bytes ever lay.
+    pub(crate) fn first_orphan(
+        disk: &dyn Disk,
+        file: FileId,
+        length: u64,
+    ) -> Result<Option<SegmentHeader>, RecoveryError> {
+        let mut places = Self::new(file, &UNKNOWN, length);
+        match places.stated_at(disk, HEADER)? {
+            Some((header, position)) => places.confirmed(disk, &header, position),
+            None => Ok(None),
+        }
+    }
+
+    /// The header of the segment that a batch at this offset states, and the batch's position. The scanner's own base is 0.
+    fn stated_at(
+        &mut self,
+        disk: &dyn Disk,
+        offset: u64,
+    ) -> Result<Option<(SegmentHeader, u64)>, RecoveryError> {
+        let bytes = self.bytes(disk, offset, HEADER)?;
+        let Some(batch) = bytes.and_then(|bytes| BatchHeader::decode(bytes.first_chunk()?)) else {
+            return Ok(None);
+        };
+        // Its stated position gives the base of the segment.
+        let Some(base) = batch.position.checked_sub(offset) else { return Ok(None) };
+        let (synced, tail) = (batch.synced, batch.tail);
+        let is_sound = synced <= batch.position && tail <= base;
+        let fits = batch.kind == BatchKind::Gap || offset + u64::from(batch.length) <= self.limit;
+        let header = SegmentHeader { base, incarnation: batch.incarnation, synced, tail, ..UNKNOWN };
+        Ok((is_sound && fits).then_some((header, batch.position)))
+    }
+
+    /// The header as far as the batch at `position` knows it, if that is intact.
+    fn confirmed(
+        &self,
+        disk: &dyn Disk,
+        header: &SegmentHeader,
+        position: u64,
+    ) -> Result<Option<SegmentHeader>, RecoveryError> {
+        let mut scanner = Self::new(self.file, header, self.limit);
+        scanner.supply(header.base + self.window_start, self.window.clone());
+        match scanner.batch_at(disk, position) {
+            Ok(batch) => {
+                let resume = Some(batch.header.previous);
+                Ok(Some(SegmentHeader { synced: 0, tail: 0, resume, ..*header }))
+            }
+            Err(ScanEnd::Bad(_)) => Ok(None),
+            Err(ScanEnd::Failed(error)) => Err(error),
+        }
     }
 
     /// The first place from `position` on where a batch may begin.
@@ -429,6 +472,17 @@ impl Scanner {
         Ok(None)
     }
 }
+
+/// Of a file whose header is lost.
+const UNKNOWN: SegmentHeader = SegmentHeader {
+    version: VERSION,
+    base: 0,
+    incarnation: 0,
+    synced: 0,
+    tail: 0,
+    previous: 0,
+    resume: None,
+};
 
 /// Read at once.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
