@@ -243,7 +243,7 @@ impl Places {
         let before = index.checked_sub(1).and_then(|index| self.known.get(index));
         base == self.tail
             || before.is_some_and(|before| {
-                // Where the next one begins inside the same file, nothing is missing between them.
+                // If the next one begins inside the same file, nothing is missing between them.
                 let adjoins = next.is_some_and(|next| next.header.base <= before.ends_by);
                 base == before.whole_to || (!adjoins && base <= before.ends_by)
             })

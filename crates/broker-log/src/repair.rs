@@ -59,7 +59,7 @@ impl Repair<'_> {
         let mut chain = 0;
         for segment in &segments {
             if segment.header_damaged {
-                // What comes to lie before it ends with what it is taken to name.
+                // The bridge that comes to lie before it ends with the checksum that its header names.
                 let base = segment.present.header.base;
                 let bridged = missing.iter().find(|hole| hole.to == base);
                 self.rewrite_header(segment, bridged.map_or(chain, |hole| hole.after))?;

@@ -392,7 +392,7 @@ impl Scanner {
         Self::new(file, &UNKNOWN, length)
     }
 
-    /// What may be the header of a batch at this position; `None` when the file ends before.
+    /// The bytes that may be the header of a batch at this position; `None` when the file ends before.
     pub(crate) fn header_bytes(
         &mut self,
         disk: &dyn Disk,
