@@ -242,7 +242,7 @@ impl Gateway {
         !self.has_more_input() && self.cx.engine.wants_input()
     }
 
-    /// The socket is not read for now, so the client can not be heard: that counts as if it had been.
+    /// The shell does not read the socket, for a reason of its own: the silence until `now` does not count against the client.
     pub fn input_withheld(&mut self, now: Instant) {
         self.cx.engine.input_withheld(now);
     }

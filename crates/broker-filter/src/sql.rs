@@ -134,8 +134,8 @@ impl SqlFilter {
         self.matches_counted(properties, new_id).0
     }
 
-    /// The same, and the number of letters that `LIKE` compared with patterns that have `_`: see
-    /// [`MAX_LIKE_STEPS`](crate::limits::MAX_LIKE_STEPS).
+    /// The same, and the steps that `LIKE` took: letters compared with patterns that have `_`, and searches, as
+    /// [`MAX_LIKE_STEPS`](crate::limits::MAX_LIKE_STEPS) counts them.
     pub fn matches_counted(
         &self,
         properties: &PropertySet,

@@ -244,7 +244,7 @@ fn a_size_beyond_those_that_can_be_set_may_come_back_but_not_be_set() {
             assert_eq!(after, expected, "{max_size_bytes:?} {megabytes} {partitioned}");
         }
     }
-    // What was shown is what may come back.
+    // The size that was shown may come back.
     let settings = EntitySettings { max_size_bytes: Some(200 * GIB), ..EntitySettings::default() };
     let before = report(EntityKind::Queue, settings.clone());
     let text = shown(&before, "2021-05", false);
